@@ -18,10 +18,11 @@ const COUNTS_EVERY: Duration = Duration::from_secs(1);
 
 /// Spans of time, instants of writing and differences of clocks, which are different at each look. That there is one is a
 /// part of the state.
-const AGES: [&str; 9] = [
+const AGES: [&str; 10] = [
     "ago_ms",
     "at",
     "clock_ahead_ms",
+    "expires_in_s",
     "handshake_age_ms",
     "heard_ms_ago",
     "next_attempt_in_ms",

@@ -55,6 +55,7 @@ mod report;
 mod routes;
 mod same_target;
 mod service_routes;
+mod sign_in;
 pub mod status;
 mod subtract;
 
@@ -83,3 +84,6 @@ pub use output::{Ending, Output, Peer, PeerUpdate};
 pub use packet::{PacketFacts, PacketRefusal};
 pub use peers::MAX_RANGES;
 pub use report::View;
+pub use sign_in::{
+    Approved, BrowserSignIn, SignInFailure, SignInFault, SignInRequest, SignInStatus,
+};

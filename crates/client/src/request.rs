@@ -2,6 +2,7 @@
 
 use culvert_host::Watch;
 use culvert_ids::ResourceId;
+use culvert_wire::token::{CertificatePin, Portal, TokenError};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
@@ -25,6 +26,8 @@ pub enum Request {
     Down,
     /// To be somebody to a portal from now on, and up.
     SignIn(SignIn),
+    /// To give up the sign-in with a browser that is under way.
+    CancelSignIn,
     /// To forget who it is, and be down.
     SignOut,
 }
@@ -36,7 +39,12 @@ impl culvert_host::Request for Request {
         match self {
             // A program that sends a packet asks for access too.
             Self::Status | Self::Watch(_) | Self::Ask(_) => false,
-            Self::Join(_) | Self::Up | Self::Down | Self::SignIn(_) | Self::SignOut => true,
+            Self::Join(_)
+            | Self::Up
+            | Self::Down
+            | Self::SignIn(_)
+            | Self::CancelSignIn
+            | Self::SignOut => true,
         }
     }
 
@@ -50,10 +58,112 @@ impl culvert_host::Request for Request {
 
 /// The way in which the client signs in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(try_from = "SignInFields", into = "SignInFields")]
 pub enum SignIn {
     /// By a token that an administrator made.
     Token(SecretText),
+    /// With a browser at a portal.
+    Portal(PortalSignIn),
+}
+
+/// The portal at which somebody signs in, as it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortalSignIn {
+    /// Its URL.
+    pub portal: String,
+    /// SHA-256 of its certificate, in hexadecimal or base64url. Without it an authority of the system vouches for the
+    /// certificate.
+    pub certificate: Option<String>,
+}
+
+impl PortalSignIn {
+    /// The portal.
+    ///
+    /// # Errors
+    /// The fault of the URL or of the certificate's SHA-256.
+    pub fn portal(&self) -> Result<Portal, TokenError> {
+        let pin = self.certificate.as_deref().map(pin).transpose()?;
+        Portal::new(&self.portal, pin)
+    }
+}
+
+impl From<&Portal> for PortalSignIn {
+    fn from(portal: &Portal) -> Self {
+        Self {
+            portal: portal.url.clone(),
+            certificate: portal.pin.map(|pin| pin.to_string()),
+        }
+    }
+}
+
+/// A certificate's SHA-256: 64 hexadecimal digits, perhaps with colons, or base64url.
+fn pin(text: &str) -> Result<CertificatePin, TokenError> {
+    let digits: String = text.chars().filter(|it| *it != ':').collect();
+    let mut sha256 = [0; 32];
+    let is_hex = digits.len() == 64 && digits.bytes().all(|it| it.is_ascii_hexdigit());
+    if !is_hex {
+        return text.parse();
+    }
+    for (byte, at) in sha256.iter_mut().zip((0..64).step_by(2)) {
+        *byte = u8::from_str_radix(&digits[at..at + 2], 16).map_err(|_| TokenError::Pin)?;
+    }
+    Ok(CertificatePin::from_sha256(sha256))
+}
+
+/// [`SignIn`] as it is written: a token, or a portal and perhaps its certificate. It is read field by field, so that no copy
+/// of a token is left behind.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SignInFields {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    token: Option<SecretText>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    portal: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    certificate: Option<String>,
+}
+
+impl TryFrom<SignInFields> for SignIn {
+    type Error = &'static str;
+
+    fn try_from(fields: SignInFields) -> Result<Self, Self::Error> {
+        match fields {
+            SignInFields {
+                token: Some(token),
+                portal: None,
+                certificate: None,
+            } => Ok(Self::Token(token)),
+            SignInFields {
+                token: None,
+                portal: Some(portal),
+                certificate,
+            } => Ok(Self::Portal(PortalSignIn {
+                portal,
+                certificate,
+            })),
+            _ => Err("a token, or a portal and perhaps its certificate"),
+        }
+    }
+}
+
+impl From<SignIn> for SignInFields {
+    fn from(sign_in: SignIn) -> Self {
+        match sign_in {
+            SignIn::Token(token) => Self {
+                token: Some(token),
+                portal: None,
+                certificate: None,
+            },
+            SignIn::Portal(PortalSignIn {
+                portal,
+                certificate,
+            }) => Self {
+                token: None,
+                portal: Some(portal),
+                certificate,
+            },
+        }
+    }
 }
 
 /// A text that no debug output shows and nobody finds in memory afterwards. Comparison tells nothing but
@@ -120,7 +230,15 @@ mod tests {
             (Request::Join("backup".to_owned()), r#"{"join":"backup"}"#),
             (Request::Up, r#""up""#),
             (Request::Down, r#""down""#),
+            (Request::CancelSignIn, r#""cancel_sign_in""#),
             (Request::SignOut, r#""sign_out""#),
+            (
+                Request::SignIn(SignIn::Portal(PortalSignIn {
+                    portal: "https://portal.example.com".to_owned(),
+                    certificate: None,
+                })),
+                r#"{"sign_in":{"portal":"https://portal.example.com"}}"#,
+            ),
             (
                 Request::SignIn(SignIn::Token(token)),
                 r#"{"sign_in":{"token":"cv_client_x.y"}}"#,
@@ -132,6 +250,47 @@ mod tests {
             let shown = text.replace("cv_client_x.y", "TOKEN");
             assert!(document.contains(&shown), "docs/socket.md lacks {shown}");
         }
+    }
+
+    #[test]
+    fn a_sign_in_has_a_token_or_a_portal_and_nothing_else() {
+        for text in [
+            r#"{"sign_in":{}}"#,
+            r#"{"sign_in":{"token":"a","portal":"https://b"}}"#,
+            r#"{"sign_in":{"certificate":"c"}}"#,
+            r#"{"sign_in":{"portal":"https://b","certficate":"c"}}"#,
+        ] {
+            assert!(serde_json::from_str::<Request>(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_certificate_is_named_in_hexadecimal_or_in_base64url() {
+        let pin = CertificatePin::from_sha256(std::array::from_fn(|it| it as u8 * 8));
+        let hex: String = (0..32).map(|it| format!("{:02X}", it * 8)).collect();
+        let pairs: Vec<&str> = (0..32).map(|it| &hex[it * 2..it * 2 + 2]).collect();
+        for text in [
+            hex.clone(),
+            pairs.join(":"),
+            hex.to_lowercase(),
+            pin.to_string(),
+        ] {
+            let sign_in = PortalSignIn {
+                portal: "https://portal.example.com".to_owned(),
+                certificate: Some(text),
+            };
+            assert_eq!(sign_in.portal().unwrap().pin, Some(pin));
+        }
+        let sign_in = |portal: &str, certificate: Option<&str>| PortalSignIn {
+            portal: portal.to_owned(),
+            certificate: certificate.map(str::to_owned),
+        };
+        assert_eq!(
+            sign_in("http://127.0.0.1", None).portal(),
+            Err(TokenError::Url)
+        );
+        let faulty = sign_in("https://a.example", Some(&hex[1..]));
+        assert_eq!(faulty.portal(), Err(TokenError::Pin));
     }
 
     #[test]

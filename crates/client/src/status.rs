@@ -4,6 +4,7 @@ pub use culvert_client_core::status::{
     AccessState, GatewayStatus, NameStatus, ReasonStatus, RelayStatus, ResourceStatus,
     UnreadableStatus, ZoneStatus,
 };
+pub use culvert_client_core::{SignInFailure, SignInStatus};
 pub use culvert_control::{CounterStatus, DropStatus, PortalState, PortalStatus};
 use culvert_host::Sandbox;
 use culvert_ids::ClientId;
@@ -97,6 +98,15 @@ pub struct ServiceStatus {
     pub state: ServiceState,
     /// The reason why it is not up although it is to be.
     pub trouble: Option<TroubleStatus>,
+    /// True if the client can sign in with a browser.
+    #[serde(default)]
+    pub signs_in: bool,
+    /// The sign-in with a browser that is under way, or that has failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sign_in: Option<SignInStatus>,
+    /// The number of sign-ins with a browser that brought a token since the start.
+    #[serde(default)]
+    pub sign_ins: u64,
 }
 
 /// The authority that decides if the client is to be connected.

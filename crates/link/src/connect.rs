@@ -3,7 +3,7 @@
 use crate::connection::Connection;
 use crate::look_up::{LookUp, system_look_up};
 use crate::proxy::HttpProxy;
-use crate::tcp::{self, Dial};
+use crate::tcp::{self, Dial, Way};
 use crate::{ConnectError, tls};
 use culvert_base::{UnixTime, whole_millis};
 use culvert_control::{ATTEMPT_LIMIT, Attempt, Trust};
@@ -204,11 +204,24 @@ fn known_by(stream: &TlsStream<TcpStream>, trust: &Trust) -> Option<CertificateP
 /// # Errors
 /// [`ConnectError`] says what to do.
 pub async fn open(portal: &Portal) -> Result<TlsStream<TcpStream>, ConnectError> {
-    let (authority, host, port) = parts(&portal.url)?;
-    let dial = Dial {
+    let way = Way {
+        proxy: None,
         mark: None,
         look_up: system_look_up,
-        proxy: None,
+    };
+    open_by(portal, &way).await
+}
+
+/// As [`open`], on this way. The portal's name is looked up as the proxy's.
+///
+/// # Errors
+/// [`ConnectError`] says what to do.
+pub async fn open_by(portal: &Portal, way: &Way) -> Result<TlsStream<TcpStream>, ConnectError> {
+    let (authority, host, port) = parts(&portal.url)?;
+    let dial = Dial {
+        mark: way.mark,
+        look_up: way.look_up,
+        proxy: way.proxy.as_ref(),
         addresses: None,
         earlier: 0,
     };

@@ -2,7 +2,7 @@
 //! portal, and how long to wait before the next attempt. `docs/access.md` describes it.
 //!
 //! [`connect()`] and [`connect_over`] make a [`Connection`], which carries texts: what they mean is for `culvert-wire` and
-//! the roles. A [`PortalLink`] holds one attempt or one connection after the other. [`open`] stops at TLS, for whoever speaks HTTP with the portal; [`probe()`] says
+//! the roles. A [`PortalLink`] holds one attempt or one connection after the other. [`open`] and [`open_by`] stop at TLS, for whoever speaks HTTP with the portal; [`probe()`] says
 //! which step of the way fails, and [`race`] connects to whichever address answers first. [`connect_tcp`] does so through
 //! an [`HttpProxy`] too. [`trusting_authorities`] and [`pinned`] are the TLS of other servers. [`write_log`] writes the lines of a core. Its state without I/O is in `culvert-control`.
 
@@ -21,7 +21,9 @@ mod proxy;
 mod tcp;
 mod tls;
 
-pub use connect::{Connected, Credential, Destination, check_url, connect, connect_over, open};
+pub use connect::{
+    Connected, Credential, Destination, check_url, connect, connect_over, open, open_by,
+};
 pub use connection::{
     Closed, Connection, MAX_WAITING_MESSAGES, PING_INTERVAL, SILENCE_LIMIT, Sender,
 };

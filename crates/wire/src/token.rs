@@ -158,6 +158,12 @@ impl CertificatePin {
     pub fn of(der: &[u8]) -> Self {
         Self(Sha256::digest(der).into())
     }
+
+    /// The pin of a certificate with this SHA-256.
+    #[must_use]
+    pub const fn from_sha256(sha256: [u8; 32]) -> Self {
+        Self(sha256)
+    }
 }
 
 impl fmt::Display for CertificatePin {

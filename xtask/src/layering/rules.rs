@@ -212,6 +212,7 @@ pub(super) const EDGES: [(&str, &[&str]); 49] = [
             "culvert-dns",
             "culvert-engine",
             "culvert-host",
+            "culvert-http",
             "culvert-ids",
             "culvert-link",
             "culvert-packet",

@@ -65,7 +65,7 @@ impl Base {
             service: ServiceStatus {
                 control: self.control(),
                 state,
-                trouble: None,
+                ..ServiceStatus::default()
             },
             privileges: self
                 .settings

@@ -16,14 +16,16 @@ pub(super) use devices::Closing;
 use super::applications::{GuardEvent, Joining};
 use super::base::{Base, core, resolver_control};
 use super::clock::Now;
+use super::device_sign_in::SignInEvent;
 use super::dns::{DnsEvent, Server, ask_upstream};
 use super::resolver::routed;
-use super::watching::Watching;
+use super::service_sign_in::ServiceSignIn;
+use super::service_socket::ServiceSocket;
 use crate::observer::StatusRequest;
-use crate::{ClientError, Enrolment, Observed, Request};
+use crate::{ClientError, Enrolment, Request};
 use announcer::Announcer;
 use answering::Answering;
-use culvert_client_core::{Client, Ending, Output};
+use culvert_client_core::{Approved, Client, Ending, Output};
 use culvert_control::Repeats;
 use culvert_datapath::Unrouted;
 use culvert_dns::Via;
@@ -41,8 +43,7 @@ use tokio::time::sleep;
 /// The core and everything that it speaks with, from going up to going down.
 pub(super) struct EventLoop<'a> {
     base: &'a Base,
-    observed: &'a mut Observed,
-    watching: &'a mut Watching,
+    socket: &'a mut ServiceSocket,
     core: Client<Unrouted>,
     devices: Devices,
     portal: PortalState,
@@ -66,6 +67,8 @@ pub(super) enum LoopExit {
     Stop(Shutdown),
     /// It is told to do something else.
     Command(StatusRequest),
+    /// Somebody has signed this machine in.
+    SignedIn(Approved),
 }
 
 /// An event that woke the loop.
@@ -75,6 +78,7 @@ enum Event {
     Packet(Unrouted),
     Dns(DnsEvent),
     Asked(StatusRequest),
+    SignIn(SignInEvent),
     Network(NetworkChange),
     HostApplied,
     /// The portal's name was looked up.
@@ -99,7 +103,7 @@ impl<'a> EventLoop<'a> {
         enrolment: &Enrolment,
         is_awaited: bool,
         is_announced: bool,
-        (observed, watching): (&'a mut Observed, &'a mut Watching),
+        socket: &'a mut ServiceSocket,
         ready: &'a mut (dyn FnMut(&str) + Send),
     ) -> Result<Self, ClientError> {
         culvert_host::require_net_admin()?;
@@ -111,8 +115,7 @@ impl<'a> EventLoop<'a> {
         let waits_for_ready = base.settings.exit_when_unreachable;
         Ok(Self {
             base,
-            observed,
-            watching,
+            socket,
             core,
             devices,
             portal: PortalState {
@@ -129,6 +132,11 @@ impl<'a> EventLoop<'a> {
     /// True if destinations of access that ended leave by the host's own routes.
     pub(super) const fn releases_ended_access(&self) -> bool {
         self.core.releases_ended_access()
+    }
+
+    /// The sign-in that the users of the socket command.
+    pub(super) const fn sign_in(&mut self) -> &mut ServiceSignIn {
+        &mut self.socket.sign_in
     }
 
     /// The devices, which are to be closed.
@@ -158,7 +166,8 @@ impl<'a> EventLoop<'a> {
                 Ok(()) = self.devices.resolver.state.changed() => Event::Resolver,
                 Ok(()) = self.devices.nat64.found.changed() => Event::Nat64,
                 Some(event) = self.devices.firewall.events.recv() => Event::Guard(event),
-                asked = self.observed.next() => Event::Asked(asked),
+                asked = self.socket.observed.next() => Event::Asked(asked),
+                event = self.socket.sign_in.next() => Event::SignIn(event),
                 () = sleep(rest) => Event::BootTime,
                 () = self.devices.tunnel.path_messages.woken() => Event::Paths,
                 news = self.devices.streams.next() => Event::Stream(news),
@@ -179,6 +188,10 @@ impl<'a> EventLoop<'a> {
                         return Ok(LoopExit::Command(command));
                     }
                 }
+                Event::SignIn(SignInEvent::Approved(approved)) => {
+                    return Ok(LoopExit::SignedIn(approved));
+                }
+                Event::SignIn(SignInEvent::Changed) => {}
                 Event::Network(change) => self.handle_network(change),
                 Event::HostApplied => {
                     self.devices.host.state.mark_unchanged();
@@ -233,7 +246,11 @@ impl<'a> EventLoop<'a> {
                     .firewall
                     .join(joining, &self.core.applications());
             }
-            Request::Up | Request::Down | Request::SignIn(_) | Request::SignOut => {
+            Request::Up
+            | Request::Down
+            | Request::SignIn(_)
+            | Request::CancelSignIn
+            | Request::SignOut => {
                 return Ok(Some(asked));
             }
         }
@@ -378,7 +395,7 @@ impl<'a> EventLoop<'a> {
         }
         self.announcer
             .tell(summary, is_connected, not_ready.as_deref());
-        self.observed.beat(not_ready);
+        self.socket.observed.beat(not_ready);
         self.look_for_changes();
     }
 
@@ -387,9 +404,9 @@ impl<'a> EventLoop<'a> {
     fn rest(&self) -> Duration {
         let now = Now::read().boot;
         let (core, retry) = (&self.core, self.answering.retry());
-        let watching = self.watching.due();
+        let watching = self.socket.watching.due();
         let due = [core.poll_timeout(), core.poll_report(now), retry, watching];
-        let longest = self.observed.longest_rest();
+        let longest = self.socket.observed.longest_rest();
         let due = due.into_iter().flatten().min();
         let span = due.map_or(longest, |due| due.saturating_since(now));
         span.min(longest)

@@ -4,17 +4,23 @@ mod address_guard;
 mod applications;
 mod base;
 mod clock;
+mod device_sign_in;
 mod dns;
 mod event_loop;
 mod network;
 mod os_release;
 mod persisted;
+mod portal_api;
 mod portals_file;
 mod resolver;
 mod rest;
 mod service;
+mod service_sign_in;
+mod service_socket;
 mod tunnel;
 mod watching;
+
+pub use device_sign_in::{DeviceSignIn, SignInEvent};
 
 use crate::status::SCHEMA_VERSION;
 use crate::{ClientError, Observed, Settings};

@@ -63,7 +63,12 @@ impl PersistedState {
     /// The reason why it can't be done; the kept state is as before.
     pub(super) fn take(&mut self, request: &Request) -> Result<(), ClientError> {
         match request {
-            Request::Status | Request::Watch(_) | Request::Ask(_) | Request::Join(_) => {}
+            Request::Status
+            | Request::Watch(_)
+            | Request::Ask(_)
+            | Request::Join(_)
+            | Request::SignIn(SignIn::Portal(_))
+            | Request::CancelSignIn => {}
             Request::Up if self.enrolment.is_none() => return Err(ClientError::SignedOut),
             Request::Up => self.want(true)?,
             Request::Down => self.want(false)?,

@@ -2,7 +2,7 @@
 
 use super::clock::Now;
 use crate::status::{ServiceState, Trouble, TroubleStatus};
-use crate::{ClientError, Request};
+use crate::{ClientError, Request, SignIn};
 use culvert_base::BootTime;
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl Stand {
     /// The state after an accepted request.
     pub(super) const fn after(request: &Request, is_signed_in: bool) -> Self {
         match request {
-            Request::Up | Request::SignIn(_) => Self::Up { is_awaited: true },
+            Request::Up | Request::SignIn(SignIn::Token(_)) => Self::Up { is_awaited: true },
             _ if is_signed_in => Self::Down,
             _ => Self::SignedOut,
         }

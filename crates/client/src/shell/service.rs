@@ -3,15 +3,18 @@
 
 use super::base::Base;
 use super::clock::Now;
+use super::device_sign_in::SignInEvent;
 use super::event_loop::{Closing, EventLoop, LoopExit};
 use super::persisted::PersistedState;
 use super::rest::Stand;
+use super::service_sign_in::ServiceSignIn;
+use super::service_socket::ServiceSocket;
 use super::watching::{Compared, Watching};
 use crate::observer::StatusRequest;
 use crate::status::{ServiceState, Status};
-use crate::{ClientError, Enrolment, Observed, Request};
+use crate::{ClientError, Enrolment, Observed, Request, SecretText, SignIn};
 use culvert_base::BootTime;
-use culvert_client_core::ChangedResources;
+use culvert_client_core::{Approved, ChangedResources};
 use culvert_host::{HostError, Shutdown, StateDir, WatchRequest, notify_ready, notify_status};
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -30,8 +33,7 @@ const NO_APPLICATIONS: &str =
 /// A client.
 pub(super) struct Service<R> {
     base: Base,
-    observed: Observed,
-    watching: Watching,
+    socket: ServiceSocket,
     ready: R,
     /// True if `ready` was called.
     is_announced: bool,
@@ -52,10 +54,14 @@ impl<R: FnMut(&str) + Send> Service<R> {
             Some(_) => None,
             None => Some(PersistedState::read(state)?),
         };
-        Ok(Self {
-            base,
+        let socket = ServiceSocket {
             observed,
             watching: Watching::new(Now::read()),
+            sign_in: ServiceSignIn::new(&base),
+        };
+        Ok(Self {
+            base,
+            socket,
             ready,
             is_announced: false,
             persisted_state,
@@ -146,9 +152,9 @@ impl<R: FnMut(&str) + Send> Service<R> {
             false => &mut self.ready,
         };
         let base = &self.base;
-        let told = (&mut self.observed, &mut self.watching);
+        let socket = &mut self.socket;
         let mut event_loop =
-            EventLoop::start(base, enrolment, is_awaited, takes_commands, told, ready).await?;
+            EventLoop::start(base, enrolment, is_awaited, takes_commands, socket, ready).await?;
         let mut closing = Closing::Over;
         let ended = loop {
             let asked = match event_loop.run(stop.as_mut()).await {
@@ -165,11 +171,25 @@ impl<R: FnMut(&str) + Send> Service<R> {
                     }
                     break Err(error);
                 }
+                Ok(LoopExit::SignedIn(approved)) => {
+                    let taken = take_approved(self.persisted_state.as_mut(), approved);
+                    let next = taken.as_ref().ok().cloned();
+                    event_loop.sign_in().finish(taken.map(drop));
+                    match next {
+                        Some(next) => break Ok(Some(next)),
+                        None => continue,
+                    }
+                }
                 Ok(LoopExit::Command(asked)) => asked,
             };
-            match take(self.persisted_state.as_mut(), &asked.request) {
+            let taken = take(self.persisted_state.as_mut(), &asked.request);
+            let taken = taken.and_then(|next| {
+                event_loop.sign_in().take(&asked.request)?;
+                Ok(next)
+            });
+            match taken {
                 Err(why) => refuse(asked, why),
-                Ok(_) if asked.request == Request::Up => event_loop.answer(asked),
+                Ok(_) if stays_up(&asked.request) => event_loop.answer(asked),
                 Ok(next) => {
                     let status = going_down(event_loop.status());
                     let _unheard = asked.answer.send(Ok(status));
@@ -179,7 +199,7 @@ impl<R: FnMut(&str) + Send> Service<R> {
         };
         let status = going_down(event_loop.status());
         let devices = event_loop.into_devices();
-        let answering = answer_all(&mut self.observed, &mut self.watching, &status);
+        let answering = answer_all(&mut self.socket, &status);
         tokio::select! {
             () = devices.close(closing, &self.base.settings.interface) => {}
             () = answering => {}
@@ -198,7 +218,7 @@ impl<R: FnMut(&str) + Send> Service<R> {
         // Everything that was told of resources is void.
         let mut resources = ChangedResources::All;
         loop {
-            self.observed.beat(Some(line.clone()));
+            self.socket.observed.beat(Some(line.clone()));
             self.look_at(&stand, &mut resources);
             // Frequent requests must not delay the next attempt.
             let wait = stand
@@ -207,8 +227,8 @@ impl<R: FnMut(&str) + Send> Service<R> {
             if wait == Some(Duration::ZERO) {
                 return Some(Stand::Up { is_awaited: false });
             }
-            let longest = self.observed.longest_rest();
-            let look = self.watching.due();
+            let longest = self.socket.observed.longest_rest();
+            let look = self.socket.watching.due();
             let look = look.map(|at| at.saturating_since(Now::read().boot));
             let waits = [wait, look].into_iter().flatten();
             let wait = waits.fold(longest, Duration::min);
@@ -216,18 +236,18 @@ impl<R: FnMut(&str) + Send> Service<R> {
                 biased;
                 // Nothing is set up: however it ends, it leaves the same.
                 _ = stop.as_mut() => return None,
-                asked = self.observed.next() => asked,
+                asked = self.socket.observed.next() => asked,
+                event = self.socket.sign_in.next() => match self.signed_in(event) {
+                    Some(next) => return Some(next),
+                    None => continue,
+                },
                 () = sleep(wait) => continue,
             };
             if let Some(request) = asked.watcher {
                 self.answer_watcher(request, &stand, &mut resources);
                 continue;
             }
-            let next = match asked.request {
-                Request::Status | Request::Watch(_) | Request::Ask(_) => Ok(stand.clone()),
-                Request::Join(_) => Err(NO_APPLICATIONS.to_owned()),
-                _ => take(self.persisted_state.as_mut(), &asked.request),
-            };
+            let next = self.take_at_rest(&asked.request, &stand);
             match next {
                 Err(why) => refuse(asked, why),
                 Ok(next) => {
@@ -244,17 +264,49 @@ impl<R: FnMut(&str) + Send> Service<R> {
         }
     }
 
+    /// Takes a request, and says where it leads; otherwise why it is not taken.
+    fn take_at_rest(&mut self, request: &Request, stand: &Stand) -> Result<Stand, String> {
+        match request {
+            Request::Status | Request::Watch(_) | Request::Ask(_) => return Ok(stand.clone()),
+            Request::Join(_) => return Err(NO_APPLICATIONS.to_owned()),
+            _ => {}
+        }
+        let next = take(self.persisted_state.as_mut(), request)?;
+        self.socket.sign_in.take(request)?;
+        Ok(match ServiceSignIn::is_for(request) {
+            true => stand.clone(),
+            false => next,
+        })
+    }
+
+    /// Goes up with the account that somebody signed in as.
+    fn signed_in(&mut self, event: SignInEvent) -> Option<Stand> {
+        let SignInEvent::Approved(approved) = event else {
+            return None;
+        };
+        let taken = take_approved(self.persisted_state.as_mut(), approved);
+        let next = taken.as_ref().ok().cloned();
+        self.socket.sign_in.finish(taken.map(drop));
+        next
+    }
+
     /// Looks for changes if somebody watches. `resources` is taken then.
     fn look_at(&mut self, stand: &Stand, resources: &mut ChangedResources) {
         let now = Now::read().boot;
-        if self.watching.begin_look(self.observed.watchers(), now) {
+        if self
+            .socket
+            .watching
+            .begin_look(self.socket.observed.watchers(), now)
+        {
             self.look(stand, resources, now);
         }
     }
 
     fn look(&mut self, stand: &Stand, resources: &mut ChangedResources, now: BootTime) {
         let compared = Compared::at_rest(&self.status(stand), resources.take());
-        self.watching.look(self.observed.watchers(), compared, now);
+        self.socket
+            .watching
+            .look(self.socket.observed.watchers(), compared, now);
     }
 
     fn answer_watcher(
@@ -264,16 +316,22 @@ impl<R: FnMut(&str) + Send> Service<R> {
         resources: &mut ChangedResources,
     ) {
         let now = Now::read().boot;
-        let is_due = self.watching.begin_look(self.observed.watchers(), now);
+        let is_due = self
+            .socket
+            .watching
+            .begin_look(self.socket.observed.watchers(), now);
         if is_due || request.watch.after.is_none() {
             self.look(stand, resources, now);
         }
-        self.watching.answer_at_rest(request, &self.status(stand));
+        self.socket
+            .watching
+            .answer_at_rest(request, &self.status(stand));
     }
 
     fn status(&self, stand: &Stand) -> Status {
         let mut status = self.base.status_at_rest(stand.state(), stand.line());
         status.service.trouble = stand.trouble().cloned();
+        self.socket.sign_in.report(&mut status.service);
         let persisted_state = self
             .persisted_state
             .as_ref()
@@ -296,6 +354,20 @@ fn take(persisted_state: Option<&mut PersistedState>, request: &Request) -> Resu
     Ok(Stand::after(request, persisted_state.enrolment().is_some()))
 }
 
+/// Takes the account that somebody signed in as.
+fn take_approved(
+    persisted_state: Option<&mut PersistedState>,
+    approved: Approved,
+) -> Result<Stand, String> {
+    let token = SecretText::new(approved.token);
+    take(persisted_state, &Request::SignIn(SignIn::Token(token)))
+}
+
+/// True for commands that leave a client that is up as it is.
+const fn stays_up(request: &Request) -> bool {
+    matches!(request, Request::Up) || ServiceSignIn::is_for(request)
+}
+
 fn refuse(asked: StatusRequest, why: String) {
     let _unheard = asked.answer.send(Err(why));
 }
@@ -310,7 +382,10 @@ fn going_down(status: Status) -> Status {
 
 /// Answers until this is dropped: requests for the state with the state, and commands with the advice to
 /// repeat them in a moment.
-async fn answer_all(observed: &mut Observed, watching: &mut Watching, status: &Status) {
+async fn answer_all(socket: &mut ServiceSocket, status: &Status) {
+    let ServiceSocket {
+        observed, watching, ..
+    } = socket;
     if observed.watchers().is_watched() {
         let compared = Compared::at_rest(status, ChangedResources::All);
         watching.look(observed.watchers(), compared, Now::read().boot);

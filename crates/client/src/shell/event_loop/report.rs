@@ -58,7 +58,11 @@ impl EventLoop<'_> {
                 count,
             });
         let not_ready_because = self.not_ready();
+        let at_rest = self.base.status_at_rest(ServiceState::Up, String::new());
+        let mut service = at_rest.service.clone();
+        self.socket.sign_in.report(&mut service);
         Status {
+            service,
             interface: Some(settings.interface.to_string()),
             client: view.client,
             ipv4: view.interface.map(|interface| interface.ipv4),
@@ -84,7 +88,7 @@ impl EventLoop<'_> {
             drops,
             counters: counters.collect(),
             problems,
-            ..self.base.status_at_rest(ServiceState::Up, String::new())
+            ..at_rest
         }
     }
 }

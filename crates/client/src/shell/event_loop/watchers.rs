@@ -13,7 +13,11 @@ impl EventLoop<'_> {
     /// Looks for changes if somebody watches and it is time.
     pub(super) fn look_for_changes(&mut self) {
         let now = Now::read();
-        if self.watching.begin_look(self.observed.watchers(), now.boot) {
+        if self
+            .socket
+            .watching
+            .begin_look(self.socket.observed.watchers(), now.boot)
+        {
             self.look(now);
         }
     }
@@ -24,20 +28,20 @@ impl EventLoop<'_> {
             accesses: self.core.access_marks(now.boot),
             sections: sections(&self.status_without_resources(now)),
         };
-        let watchers = self.observed.watchers();
-        self.watching.look(watchers, compared, now.boot);
+        let watchers = self.socket.observed.watchers();
+        self.socket.watching.look(watchers, compared, now.boot);
     }
 
     /// Answers a watcher with all that changed since its last message.
     pub(super) fn answer_watcher(&mut self, request: WatchRequest) {
         let now = Now::read();
-        let watchers = self.observed.watchers();
-        let is_due = self.watching.begin_look(watchers, now.boot);
+        let watchers = self.socket.observed.watchers();
+        let is_due = self.socket.watching.begin_look(watchers, now.boot);
         // The whole state has all changes until now: they are not told again.
         if is_due || request.watch.after.is_none() {
             self.look(now);
         }
-        match self.watching.since(&request) {
+        match self.socket.watching.since(&request) {
             Since::Whole => self.tell_whole(request),
             Since::Changes {
                 sections,
@@ -49,7 +53,7 @@ impl EventLoop<'_> {
     fn tell_whole(&self, request: WatchRequest) {
         let (answer, answered) = oneshot::channel();
         self.devices.firewall.answer(self.status(), answer);
-        let tell = self.watching.whole();
+        let tell = self.socket.watching.whole();
         tokio::spawn(async move {
             if let Ok(Ok(status)) = answered.await {
                 tell(request, status);
@@ -84,6 +88,8 @@ impl EventLoop<'_> {
                 changes.insert(name.to_owned(), value);
             }
         }
-        self.watching.tell_changes(request, changes, named, removed);
+        self.socket
+            .watching
+            .tell_changes(request, changes, named, removed);
     }
 }
