@@ -218,7 +218,7 @@ impl BrowserSignIn {
             Ok(DeviceAnswer::Denied) => SignInFault {
                 code: SignInFailure::Refused,
                 text: format!(
-                    "somebody denied this machine in the console of {url}: sign in again, and approve it there"
+                    "the sign-in was denied in the console of {url}: sign in again, and approve it there"
                 ),
             },
             Ok(DeviceAnswer::Expired) => waiting.expired(&current.portal),

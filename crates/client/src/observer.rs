@@ -39,3 +39,11 @@ pub async fn ask(path: &Path, request: Request) -> Result<Status, StatusError> {
 pub async fn ask_status(path: &Path) -> Result<Status, StatusError> {
     ask(path, Request::Status).await
 }
+
+/// Asks the client that answers at `path` for the last lines of its log.
+///
+/// # Errors
+/// The problem, for people.
+pub async fn ask_log(path: &Path) -> Result<Vec<String>, StatusError> {
+    culvert_host::ask_log(path, "client", SCHEMA_VERSION, Request::Log).await
+}

@@ -30,6 +30,10 @@ pub enum Request {
     CancelSignIn,
     /// To forget who it is, and be down.
     SignOut,
+    /// The last lines of its log. They are for those who may command.
+    Log,
+    /// To change settings, over restarts.
+    Settings(SettingsChange),
 }
 
 impl culvert_host::Request for Request {
@@ -44,7 +48,9 @@ impl culvert_host::Request for Request {
             | Self::Down
             | Self::SignIn(_)
             | Self::CancelSignIn
-            | Self::SignOut => true,
+            | Self::SignOut
+            | Self::Log
+            | Self::Settings(_) => true,
         }
     }
 
@@ -54,6 +60,19 @@ impl culvert_host::Request for Request {
             _ => None,
         }
     }
+
+    fn is_log(&self) -> bool {
+        matches!(self, Self::Log)
+    }
+}
+
+/// Settings that are to be others from now on. Those that are left out stay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SettingsChange {
+    /// True if the system is to ask the client for names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dns: Option<bool>,
 }
 
 /// The way in which the client signs in.
@@ -232,6 +251,11 @@ mod tests {
             (Request::Down, r#""down""#),
             (Request::CancelSignIn, r#""cancel_sign_in""#),
             (Request::SignOut, r#""sign_out""#),
+            (Request::Log, r#""log""#),
+            (
+                Request::Settings(SettingsChange { dns: Some(false) }),
+                r#"{"settings":{"dns":false}}"#,
+            ),
             (
                 Request::SignIn(SignIn::Portal(PortalSignIn {
                     portal: "https://portal.example.com".to_owned(),

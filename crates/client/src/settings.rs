@@ -2,7 +2,7 @@
 
 use crate::{ClientError, Upstream};
 use culvert_engine::DescriptorStore;
-use culvert_host::{Confinement, InterfaceName, ResolverChoice, Routing, Sandbox};
+use culvert_host::{Confinement, InterfaceName, RecentLog, ResolverChoice, Routing, Sandbox};
 use culvert_link::HttpProxy;
 use culvert_wire::token::{Bearer, Portal, Token, TokenKind};
 use std::net::SocketAddr;
@@ -51,6 +51,8 @@ pub struct Settings {
     pub confinement: Option<Confinement>,
     /// The parts of the machine that are closed to the process, for people.
     pub sandbox: Option<Sandbox>,
+    /// The last lines of the log, for those who may command.
+    pub log: Option<Arc<RecentLog>>,
     /// The keeper of interface and sockets during a restart.
     pub store: Option<Arc<dyn DescriptorStore>>,
 }

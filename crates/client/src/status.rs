@@ -89,6 +89,21 @@ pub struct Status {
     pub problems: Vec<String>,
 }
 
+impl Status {
+    /// True if a part of it is for those alone who may command.
+    pub(crate) fn is_confidential(&self) -> bool {
+        let sign_in = self.service.sign_in.as_ref();
+        sign_in.is_some_and(SignInStatus::is_confidential)
+    }
+
+    /// Removes the parts that are for those alone who may command.
+    pub(crate) fn conceal(&mut self) {
+        if let Some(sign_in) = &mut self.service.sign_in {
+            sign_in.conceal();
+        }
+    }
+}
+
 /// The service that the client gives, and its progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceStatus {
@@ -107,6 +122,16 @@ pub struct ServiceStatus {
     /// The number of sign-ins with a browser that brought a token since the start.
     #[serde(default)]
     pub sign_ins: u64,
+    /// The settings that commands change; none with the administrator's token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<SettingsStatus>,
+}
+
+/// The settings that commands change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SettingsStatus {
+    /// True if the system is to ask the client for names.
+    pub dns: bool,
 }
 
 /// The authority that decides if the client is to be connected.

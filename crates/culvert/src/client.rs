@@ -19,12 +19,13 @@ use clap::{Args, Subcommand};
 use clean_up::CleanUpArguments;
 pub(crate) use clean_up::{refuse_while_running, report};
 use culvert_client::{Enrolment, Settings, Upstream};
-use culvert_host::{Routing, SystemHelper, observe};
+use culvert_host::{RecentLog, Routing, SystemHelper, observe};
 pub(crate) use failure::failure;
 use run_arguments::{EXIT_STATUS, RunArguments};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// The default path of a client's token file.
 const DEFAULT_TOKEN_FILE: &str = "/etc/culvert/token";
@@ -86,7 +87,9 @@ pub(crate) fn run(arguments: ClientArguments) -> Result<ExitCode, Failure> {
     };
     let confinement = service.confine(user.as_deref())?;
     let destination = logging::Destination::of(log_dir.as_deref(), "client");
-    logging::start_service(log_level, &destination)?;
+    let log = Arc::new(RecentLog::default());
+    logging::start_recorded_service(log_level, &destination, Some(Arc::clone(&log)))?;
+    settings.log = Some(log);
     let (sandbox, helper) = service.enter_sandbox(no_sandbox);
     settings.sandbox = Some(sandbox);
     settings.confinement = Some(confinement);
@@ -151,6 +154,7 @@ fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
         exit_when_unreachable: arguments.exit_when_unreachable,
         confinement: None,
         sandbox: None,
+        log: None,
         store: None,
     })
 }

@@ -11,7 +11,7 @@ use crate::status::table;
 use crate::token_input::{self, STANDARD_INPUT};
 use crate::visible::visible;
 use clap::Args;
-use culvert_client::status::{PortalState, ServiceState, Status, Trouble};
+use culvert_client::status::{Control, PortalState, ServiceState, Status, Trouble};
 use culvert_client::{Enrolment, Request, SecretText, SignIn, StatusError, ask, ask_status};
 use culvert_wire::token::{CertificatePin, Portal};
 use serde::Serialize;
@@ -50,7 +50,8 @@ pub(crate) struct DownArguments {
 /// Sign the client on this machine in, and connect it
 ///
 /// With --portal, or at a terminal where the client knows its portal already, it prints a URL and a code:
-/// open the URL on any machine, sign in, compare the code and approve it. Otherwise a token is read, from
+/// open the URL on any machine, sign in, compare the code and approve it. The client polls the portal
+/// meanwhile, and Ctrl-C gives the sign-in up. Otherwise a token is read, from
 /// --token-file or standard input, and asked for without showing it where that is a terminal. The client
 /// keeps the token in its state directory, and takes the place of whom it was signed in as before.
 #[derive(Debug, Args)]
@@ -200,24 +201,10 @@ pub(crate) fn down(arguments: &DownArguments) -> Result<ExitCode, Failure> {
 
 /// Carries out `culvert sign-in`.
 pub(crate) fn sign_in(arguments: &SignInArguments) -> Result<ExitCode, Failure> {
-    let wait = &arguments.wait;
     let token = match (&arguments.token_file, arguments.portal()?) {
         (Some(path), _) => token_input::read(path)?,
         (None, None) => token_input::read(Path::new(STANDARD_INPUT))?,
-        (None, Some(portal)) => {
-            let out = arguments.token_out.as_deref();
-            // Every error that can be found here is found before somebody signs in.
-            let out = out.map(SecretFile::create).transpose()?;
-            let manner = Manner {
-                json: wait.json,
-                no_browser: arguments.no_browser,
-            };
-            let obtained = runtime()?.block_on(device_sign_in::obtain(portal, manner))?;
-            if let Some(file) = out {
-                return wait.written(file, &obtained);
-            }
-            obtained.token
-        }
+        (None, Some(portal)) => return arguments.with_browser(portal),
     };
     Enrolment::from_token(token.trim()).map_err(|error| failure(&error))?;
     let request = Request::SignIn(SignIn::Token(SecretText::new(token)));
@@ -230,6 +217,33 @@ pub(crate) fn sign_out(arguments: &SignOutArguments) -> Result<ExitCode, Failure
 }
 
 impl SignInArguments {
+    /// Signs in with a browser.
+    fn with_browser(&self, portal: Portal) -> Result<ExitCode, Failure> {
+        let wait = &self.wait;
+        let manner = Manner {
+            json: wait.json,
+            no_browser: self.no_browser,
+        };
+        let runtime = runtime()?;
+        if let Some(out) = &self.token_out {
+            // Every error that can be found here is found before somebody signs in.
+            let file = SecretFile::create(out)?;
+            let obtained = runtime.block_on(device_sign_in::obtain(portal, manner))?;
+            return wait.written(file, &obtained);
+        }
+        let socket = wait.socket.path()?;
+        let status = runtime.block_on(ask_status(&socket));
+        let status = status.map_err(|error| Failure::new(Exit::Failed, error))?;
+        let is_older = status.service.control == Control::Commands && !status.service.signs_in;
+        if is_older {
+            let obtained = runtime.block_on(device_sign_in::obtain(portal, manner))?;
+            let token = SecretText::new(obtained.token);
+            return wait.execute(Request::SignIn(SignIn::Token(token)), Goal::Up);
+        }
+        runtime.block_on(device_sign_in::by_service(&socket, &portal, manner))?;
+        wait.execute(Request::Status, Goal::Up)
+    }
+
     /// The portal at which somebody is to sign in with a browser; nothing where a token is to be read.
     fn portal(&self) -> Result<Option<Portal>, Failure> {
         if self.token_file.is_some() {

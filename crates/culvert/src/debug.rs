@@ -1,14 +1,12 @@
 //! `culvert debug bundle`: what somebody who helps wants to see, in one directory, without secrets.
 
-mod redact;
-
 use crate::exit::{Failure, Status as Exit, print};
 use crate::json::{self, HasVersion};
+use crate::redact::redact;
 use crate::service_socket;
 use clap::{Args, Subcommand};
 use culvert_client::StatusError;
 use culvert_host::read_config_file;
-use redact::redact;
 use serde::Serialize;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -61,8 +59,8 @@ enum DebugCommand {
 
 /// Write status, log, routes, rules, firewall and versions of this machine into a new directory
 ///
-/// Tokens are left out wherever they stand; addresses and names of resources are not. Read it before you
-/// give it away.
+/// Members of the group culvert get the client's status and the last lines of its log. Tokens are left out
+/// wherever they stand; addresses and names of resources are not. Read it before you give it away.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = EXAMPLES)]
 struct BundleArguments {
@@ -189,11 +187,15 @@ impl Bundle {
             .map_err(|error| Failure::io("starting", &error))?;
         // A configuration file that is wrong is part of what is wrong, and no reason to gather nothing.
         let client = service_socket::of_client(arguments.client_socket.as_deref());
-        let client = match client {
-            Ok(socket) => told(runtime.block_on(culvert_client::ask_status(&socket)))?,
-            Err(failure) => format!("{failure}\n"),
+        let (client, log) = match client {
+            Ok(socket) => (
+                told(runtime.block_on(culvert_client::ask_status(&socket)))?,
+                lines(runtime.block_on(culvert_client::ask_log(&socket))),
+            ),
+            Err(failure) => (format!("{failure}\n"), format!("{failure}\n")),
         };
         self.write("client-status.json", &client)?;
+        self.write("client-log.txt", &log)?;
         let gateway = service_socket::of_gateway(arguments.gateway_socket.as_deref());
         let gateway = match gateway {
             Ok(socket) => told(runtime.block_on(culvert_gateway::ask_status(&socket)))?,
@@ -208,6 +210,14 @@ fn told(answer: Result<impl HasVersion, StatusError>) -> Result<String, Failure>
     match answer {
         Ok(status) => json::line_of(&status),
         Err(error) => Ok(format!("{error}\n")),
+    }
+}
+
+/// The last lines of a log, or the reason why there are none.
+fn lines(answer: Result<Vec<String>, StatusError>) -> String {
+    match answer {
+        Ok(lines) => lines.iter().map(|line| format!("{line}\n")).collect(),
+        Err(error) => format!("{error}\n"),
     }
 }
 

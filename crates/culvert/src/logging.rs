@@ -3,12 +3,15 @@
 use crate::exit::{Failure, Status};
 use crate::log_files::LogFiles;
 use crate::log_level::LogLevel;
+use crate::redact::redact;
 use crate::wg::RunArguments;
+use culvert_host::RecentLog;
 use std::fs::{File, OpenOptions};
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -55,6 +58,15 @@ impl<'a> Destination<'a> {
 /// Its libraries tell of every statement and packet of theirs from DEBUG on, which buries what Culvert
 /// says: they are heard at TRACE alone.
 pub(crate) fn start_service(level: LogLevel, to: &Destination<'_>) -> Result<(), Failure> {
+    start_recorded_service(level, to, None)
+}
+
+/// The same. The last lines, without secrets and from INFO on, go into `recent` too.
+pub(crate) fn start_recorded_service(
+    level: LogLevel,
+    to: &Destination<'_>,
+    recent: Option<Arc<RecentLog>>,
+) -> Result<(), Failure> {
     let ours = LevelFilter::from(level);
     let libraries = match level {
         LogLevel::Trace => ours,
@@ -66,7 +78,14 @@ pub(crate) fn start_service(level: LogLevel, to: &Destination<'_>) -> Result<(),
         .with_target("sqlx::pool::acquire", ours.min(LevelFilter::ERROR))
         .with_target("culvert", ours);
     let lines = tracing_subscriber::fmt::layer().with_target(false);
-    let registry = tracing_subscriber::registry().with(targets);
+    let recorded = recent.map(|log| {
+        tracing_subscriber::fmt::layer()
+            .with_target(false)
+            .with_ansi(false)
+            .with_writer(move || Recorder(Arc::clone(&log)))
+            .with_filter(LevelFilter::INFO)
+    });
+    let registry = tracing_subscriber::registry().with(targets).with(recorded);
     match to {
         Destination::StandardError => registry
             .with(
@@ -85,6 +104,20 @@ pub(crate) fn start_service(level: LogLevel, to: &Destination<'_>) -> Result<(),
         }
     }
     Ok(())
+}
+
+/// Writes lines into a log that is told to others.
+struct Recorder(Arc<RecentLog>);
+
+impl Write for Recorder {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.append(&redact(&String::from_utf8_lossy(bytes)));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The level asked for; otherwise what `LOG_LEVEL` says; otherwise enough to follow what happens

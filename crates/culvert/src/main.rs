@@ -34,6 +34,7 @@ mod password_input;
 mod ping;
 mod portal;
 mod proxy;
+mod redact;
 mod relay;
 mod resources;
 mod routing_numbers;

@@ -33,6 +33,8 @@ mod peer_process;
 mod privileges;
 mod probe;
 mod processor_time;
+mod recent_log;
+mod request_places;
 mod resolver;
 mod retry;
 mod routing;
@@ -80,6 +82,7 @@ pub use peer_process::PeerProcess;
 pub use privileges::{Capability, Confinement, User, confine};
 pub use probe::{require_net_admin, require_nft, require_tun_device};
 pub use processor_time::processor_time_ms;
+pub use recent_log::RecentLog;
 pub use resolver::{ResolverChoice, ResolverControl, ResolverMode, ResolverWanted, RoutedDomains};
 pub use routing::{
     Applied, Exemption, MAX_ADDRESSES, MAX_EXEMPTIONS, MAX_PREFIXES, Mark, Network, Note,
@@ -89,7 +92,8 @@ pub use sandbox::{Barrier, Sandbox, SandboxNeeds};
 pub use shutdown::Shutdown;
 pub use state_dir::{MAX_STATE_FILE_BYTES, StateDir, StateLock};
 pub use status_socket::{
-    OnlyStatus, Request, StatusError, StatusRequest, StatusSocket, WatchRequest, ask,
+    OnlyStatus, Request, Restricted, SocketForm, StatusError, StatusRequest, StatusSocket,
+    WatchRequest, ask, ask_log,
 };
 pub use system_helper::{
     SYSTEM_HELPER, SystemFile, SystemHelper, look_up, open_system_file, run_system_helper,

@@ -3,7 +3,7 @@
 
 use crate::notify::{notify_alive, watchdog_span};
 use crate::watching::Watchers;
-use crate::{HostError, OnlyStatus, Request, StatusRequest, StatusSocket};
+use crate::{HostError, OnlyStatus, Request, SocketForm, StatusRequest, StatusSocket};
 use serde::Serialize;
 use std::path::Path;
 use std::time::Duration;
@@ -140,8 +140,21 @@ where
     /// # Errors
     /// As [`StatusSocket::bind`].
     pub fn bind(&self, path: &Path, schema_version: u32) -> Result<StatusSocket, HostError> {
+        let form = SocketForm {
+            schema_version,
+            restricted: None,
+            log: None,
+        };
+        self.bind_with(path, form)
+    }
+
+    /// The same in another form.
+    ///
+    /// # Errors
+    /// As [`StatusSocket::bind`].
+    pub fn bind_with(&self, path: &Path, form: SocketForm<S>) -> Result<StatusSocket, HostError> {
         let door = self.watchers.door();
-        StatusSocket::bind(path, schema_version, self.requests.clone(), door)
+        StatusSocket::bind(path, form, self.requests.clone(), door)
     }
 }
 

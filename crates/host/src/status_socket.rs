@@ -1,6 +1,8 @@
 //! The socket at which a running client or gateway reports its state, and a client takes commands: a
 //! line of JSON, answered by a line of JSON (docs/socket.md).
 
+use crate::recent_log::RecentLog;
+use crate::request_places::{ConnectionPlace, RequestPlaces};
 use crate::watching::{Update, Watch, WatchDoor, serve_watcher};
 use crate::{HostError, MAX_TOKEN_FILE_BYTES, PeerCredentials, PeerProcess, commanders};
 use serde::de::DeserializeOwned;
@@ -12,13 +14,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use zeroize::Zeroizing;
-
-/// Connections at once: some people and some collectors.
-const MAX_CONNECTIONS: usize = 16;
 
 /// The time limit for a whole connection.
 const CONNECTION_LIMIT: Duration = Duration::from_secs(5);
@@ -46,6 +45,31 @@ pub trait Request: Serialize + DeserializeOwned + Send + 'static {
     fn watch(&self) -> Option<Watch> {
         None
     }
+
+    /// True if it is for the last lines of the log. They are for those who may command, so it is a change too.
+    fn is_log(&self) -> bool {
+        false
+    }
+}
+
+/// The parts of a state that only those may see who may command.
+#[derive(Debug)]
+pub struct Restricted<S> {
+    /// True if a state has such parts.
+    pub is_confidential: fn(&S) -> bool,
+    /// Removes them.
+    pub conceal: fn(&mut S),
+}
+
+/// The form of a socket.
+#[derive(Debug)]
+pub struct SocketForm<S> {
+    /// The version of the state's form.
+    pub schema_version: u32,
+    /// The parts of the state that are not for all.
+    pub restricted: Option<Restricted<S>>,
+    /// The log that is told of.
+    pub log: Option<Arc<RecentLog>>,
 }
 
 /// The only request to a program that takes no commands: its state.
@@ -76,6 +100,7 @@ pub(crate) struct Envelope<R> {
 #[serde(rename_all = "snake_case")]
 enum Answer<S> {
     Status(Box<S>),
+    Log(Vec<String>),
     Error(String),
 }
 
@@ -99,6 +124,8 @@ pub struct StatusRequest<S, R = OnlyStatus> {
 pub struct WatchRequest {
     /// The message that it knows.
     pub watch: Watch,
+    /// True if it may see all parts of the state.
+    pub may_command: bool,
     /// The receiver of the changes since; it may be gone.
     pub update: oneshot::Sender<Update>,
 }
@@ -111,14 +138,14 @@ pub struct StatusSocket {
 }
 
 impl StatusSocket {
-    /// Begins to answer at `path`: each request goes into `requests`, for a state in the form
-    /// `schema_version`. Watchers come by `door`. Must be called in a tokio runtime.
+    /// Begins to answer at `path`: each request goes into `requests`, for a state in this form.
+    /// Watchers come by `door`. Must be called in a tokio runtime.
     ///
     /// # Errors
     /// [`HostError::SocketInUse`] where another process answers there, and the system's.
     pub(crate) fn bind<S, R>(
         path: &Path,
-        schema_version: u32,
+        form: SocketForm<S>,
         requests: mpsc::Sender<StatusRequest<S, R>>,
         door: WatchDoor,
     ) -> Result<Self, HostError>
@@ -133,7 +160,7 @@ impl StatusSocket {
             _ => HostError::file("answer at", path, error),
         })?;
         let service = Service {
-            schema_version,
+            form,
             requests,
             door,
         };
@@ -161,6 +188,41 @@ pub async fn ask<S: DeserializeOwned, R: Request>(
     schema_version: u32,
     request: R,
 ) -> Result<S, StatusError> {
+    match exchange(path, program, schema_version, request).await? {
+        Answer::Status(status) => Ok(*status),
+        Answer::Error(text) => Err(StatusError::Refused { program, text }),
+        Answer::Log(_) => Err(other_answer(path, program)),
+    }
+}
+
+/// Asks it for the last lines of its log by `request`.
+///
+/// # Errors
+/// The problem, for people.
+pub async fn ask_log<R: Request>(
+    path: &Path,
+    program: &'static str,
+    schema_version: u32,
+    request: R,
+) -> Result<Vec<String>, StatusError> {
+    match exchange::<serde_json::Value, R>(path, program, schema_version, request).await? {
+        Answer::Log(lines) => Ok(lines),
+        Answer::Error(text) => Err(StatusError::Refused { program, text }),
+        Answer::Status(_) => Err(other_answer(path, program)),
+    }
+}
+
+fn other_answer(path: &Path, program: &'static str) -> StatusError {
+    let source = io::Error::new(io::ErrorKind::InvalidData, "an answer to another request");
+    StatusError::of_socket(path, program, source)
+}
+
+async fn exchange<S: DeserializeOwned, R: Request>(
+    path: &Path,
+    program: &'static str,
+    schema_version: u32,
+    request: R,
+) -> Result<Answer<S>, StatusError> {
     let exchange = async {
         let stream = UnixStream::connect(path).await?;
         let (reader, mut writer) = stream.into_split();
@@ -180,11 +242,7 @@ pub async fn ask<S: DeserializeOwned, R: Request>(
     };
     let answer = timeout(CONNECTION_LIMIT, exchange).await;
     let answer = answer.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-    match answer {
-        Ok(Answer::Status(status)) => Ok(*status),
-        Ok(Answer::Error(text)) => Err(StatusError::Refused { program, text }),
-        Err(source) => Err(StatusError::of_socket(path, program, source)),
-    }
+    answer.map_err(|source| StatusError::of_socket(path, program, source))
 }
 
 /// The reason why there is no status.
@@ -269,7 +327,7 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
 
 /// The program behind the socket.
 struct Service<S, R> {
-    schema_version: u32,
+    form: SocketForm<S>,
     requests: mpsc::Sender<StatusRequest<S, R>>,
     door: WatchDoor,
 }
@@ -283,7 +341,7 @@ struct Peer {
 /// A connection that stays open.
 struct Watcher {
     stream: UnixStream,
-    uid: u32,
+    peer: PeerCredentials,
     watch: Watch,
 }
 
@@ -293,27 +351,20 @@ async fn accept<S: Serialize + Send + 'static, R: Request>(
 ) {
     /// The pause of accepting when no file descriptors are left.
     const PAUSE: Duration = Duration::from_millis(100);
-    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let own = rustix::process::geteuid().as_raw();
+    let places = Arc::new(RequestPlaces::new(own));
     loop {
-        let Ok(permit) = Arc::clone(&connections).acquire_owned().await else {
-            return;
-        };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let service = Arc::clone(&service);
-                tokio::spawn(async move {
-                    let served = timeout(CONNECTION_LIMIT, service.serve(stream)).await;
-                    // Watchers have places of their own.
-                    drop(permit);
-                    let served = match served {
-                        Ok(Ok(Some(watcher))) => service.serve_watcher(watcher).await,
-                        Ok(served) => served.map(drop),
-                        Err(_) => Ok(()),
-                    };
-                    if let Err(error) = served {
-                        tracing::debug!(%error, "a request was not answered");
+                let Ok(peer) = PeerCredentials::of(&stream) else {
+                    continue;
+                };
+                match places.enter(peer.uid) {
+                    Ok(place) => {
+                        tokio::spawn(converse(Arc::clone(&service), stream, peer, place));
                     }
-                });
+                    Err(refusal) => refuse::<S>(&stream, refusal),
+                }
             }
             Err(error) => {
                 tracing::debug!(%error, "a request was not accepted");
@@ -323,18 +374,64 @@ async fn accept<S: Serialize + Send + 'static, R: Request>(
     }
 }
 
+/// Answers a connection for which there is no place, as far as it takes the answer at once.
+fn refuse<S: Serialize>(stream: &UnixStream, refusal: String) {
+    if let Ok(mut line) = serde_json::to_vec(&Answer::<S>::Error(refusal)) {
+        line.push(b'\n');
+        let _unheard = stream.try_write(&line);
+    }
+}
+
+/// Serves one connection.
+async fn converse<S: Serialize + Send + 'static, R: Request>(
+    service: Arc<Service<S, R>>,
+    stream: UnixStream,
+    peer: PeerCredentials,
+    place: ConnectionPlace,
+) {
+    let served = timeout(CONNECTION_LIMIT, service.serve(stream, peer, &place)).await;
+    // Watchers have places of their own.
+    drop(place);
+    let served = match served {
+        Ok(Ok(Some(watcher))) => service.serve_watcher(watcher).await,
+        Ok(served) => served.map(drop),
+        Err(_) => Ok(()),
+    };
+    if let Err(error) = served {
+        tracing::debug!(%error, "a request was not answered");
+    }
+}
+
+/// True if this process may command the program.
+async fn may_command(peer: PeerCredentials) -> Result<(), String> {
+    // Asking for a user's groups may take as long as the directory that knows them.
+    let judged = tokio::task::spawn_blocking(move || commanders::admit(peer)).await;
+    judged.unwrap_or_else(|_| Err("who asks can't be found out".to_owned()))
+}
+
 impl<S: Serialize + Send + 'static, R: Request> Service<S, R> {
     /// Answers a request, unless it is to watch.
-    async fn serve(&self, mut stream: UnixStream) -> io::Result<Option<Watcher>> {
-        let schema_version = self.schema_version;
-        let credentials = PeerCredentials::of(&stream)?;
+    async fn serve(
+        &self,
+        mut stream: UnixStream,
+        credentials: PeerCredentials,
+        place: &ConnectionPlace,
+    ) -> io::Result<Option<Watcher>> {
+        let schema_version = self.form.schema_version;
         let process = PeerProcess::of(&stream, credentials.pid).ok();
         let line = read_line(&mut stream).await?;
+        let Some(_place) = place.answer().await else {
+            return Ok(None);
+        };
         let answer = match serde_json::from_slice::<Envelope<R>>(&line) {
             Ok(envelope) if envelope.schema_version == schema_version => {
                 if let Some(watch) = envelope.request.watch() {
-                    let uid = credentials.uid;
-                    return Ok(Some(Watcher { stream, uid, watch }));
+                    let peer = credentials;
+                    return Ok(Some(Watcher {
+                        stream,
+                        peer,
+                        watch,
+                    }));
                 }
                 let peer = Peer {
                     credentials,
@@ -357,20 +454,29 @@ impl<S: Serialize + Send + 'static, R: Request> Service<S, R> {
     }
 
     async fn serve_watcher(&self, watcher: Watcher) -> io::Result<()> {
-        let Watcher { stream, uid, watch } = watcher;
-        let pull = |watch| self.pull(watch);
-        serve_watcher(stream, uid, watch, self.door.clone(), pull).await
+        let Watcher {
+            stream,
+            peer,
+            watch,
+        } = watcher;
+        let may_command = self.form.restricted.is_some() && may_command(peer).await.is_ok();
+        let pull = |watch| self.pull(watch, may_command);
+        serve_watcher(stream, peer.uid, watch, self.door.clone(), pull).await
     }
 
     /// The changes since a message; nothing if the program ends.
-    async fn pull(&self, watch: Watch) -> Option<Update> {
+    async fn pull(&self, watch: Watch, may_command: bool) -> Option<Update> {
         let (update, updated) = oneshot::channel();
         let request = StatusRequest {
             request: R::STATUS,
             peer: None,
             process: None,
             answer: oneshot::channel().0,
-            watcher: Some(WatchRequest { watch, update }),
+            watcher: Some(WatchRequest {
+                watch,
+                may_command,
+                update,
+            }),
         };
         self.requests.send(request).await.ok()?;
         updated.await.ok()
@@ -379,10 +485,7 @@ impl<S: Serialize + Send + 'static, R: Request> Service<S, R> {
     async fn answer(&self, request: R, peer: Peer) -> Answer<S> {
         let credentials = peer.credentials;
         if request.is_change() {
-            // Asking for a user's groups may take as long as the directory that knows them.
-            let judged = tokio::task::spawn_blocking(move || commanders::admit(credentials)).await;
-            let admitted = judged.unwrap_or_else(|_| Err("who asks can't be found out".to_owned()));
-            if let Err(refusal) = admitted {
+            if let Err(refusal) = may_command(credentials).await {
                 tracing::warn!(
                     uid = credentials.uid,
                     pid = credentials.pid,
@@ -390,6 +493,12 @@ impl<S: Serialize + Send + 'static, R: Request> Service<S, R> {
                 );
                 return Answer::Error(refusal);
             }
+        }
+        if request.is_log() {
+            return match &self.form.log {
+                Some(log) => Answer::Log(log.lines()),
+                None => Answer::Error("it keeps no lines of its log".to_owned()),
+            };
         }
         let (answer, answered) = oneshot::channel();
         let request = StatusRequest {
@@ -401,7 +510,15 @@ impl<S: Serialize + Send + 'static, R: Request> Service<S, R> {
         };
         let asked = self.requests.send(request).await.is_ok();
         match answered.await {
-            Ok(Ok(status)) if asked => Answer::Status(Box::new(status)),
+            Ok(Ok(mut status)) if asked => {
+                if let Some(restricted) = &self.form.restricted
+                    && (restricted.is_confidential)(&status)
+                    && may_command(credentials).await.is_err()
+                {
+                    (restricted.conceal)(&mut status);
+                }
+                Answer::Status(Box::new(status))
+            }
             Ok(Err(refusal)) => Answer::Error(refusal),
             _ => Answer::Error("it is ending".to_owned()),
         }

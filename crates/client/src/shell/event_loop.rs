@@ -22,6 +22,7 @@ use super::resolver::routed;
 use super::service_sign_in::ServiceSignIn;
 use super::service_socket::ServiceSocket;
 use crate::observer::StatusRequest;
+use crate::status::SettingsStatus;
 use crate::{ClientError, Enrolment, Request};
 use announcer::Announcer;
 use answering::Answering;
@@ -139,6 +140,12 @@ impl<'a> EventLoop<'a> {
         &mut self.socket.sign_in
     }
 
+    /// Works by these settings from now on.
+    pub(super) fn set_settings(&mut self, settings: SettingsStatus) {
+        self.socket.settings = Some(settings);
+        self.want_resolver();
+    }
+
     /// The devices, which are to be closed.
     pub(super) fn into_devices(self) -> Devices {
         self.devices
@@ -229,7 +236,7 @@ impl<'a> EventLoop<'a> {
         // The answer is about this moment, not about the last report of up to 250 ms ago.
         self.hear_of_peers(Now::read())?;
         match &asked.request {
-            Request::Status | Request::Watch(_) => self.answer(asked),
+            Request::Status | Request::Watch(_) | Request::Log => self.answer(asked),
             Request::Ask(resource) => {
                 self.core.handle_ask(*resource, Now::read().boot);
                 self.answer(asked);
@@ -250,7 +257,8 @@ impl<'a> EventLoop<'a> {
             | Request::Down
             | Request::SignIn(_)
             | Request::CancelSignIn
-            | Request::SignOut => {
+            | Request::SignOut
+            | Request::Settings(_) => {
                 return Ok(Some(asked));
             }
         }

@@ -22,10 +22,10 @@ mod watching;
 
 pub use device_sign_in::{DeviceSignIn, SignInEvent};
 
-use crate::status::SCHEMA_VERSION;
+use crate::status::{SCHEMA_VERSION, Status};
 use crate::{ClientError, Observed, Settings};
 use base::Base;
-use culvert_host::{Shutdown, StateDir, TableClaim};
+use culvert_host::{Restricted, Shutdown, SocketForm, StateDir, TableClaim};
 use service::Service;
 use std::future::Future;
 
@@ -55,7 +55,15 @@ pub async fn run(
     let _lock = state.lock()?;
     let _tables = TableClaim::take(&settings.routing)?;
     let base = Base::load(settings, &state)?;
-    let socket = observed.bind(&base.settings.status_socket, SCHEMA_VERSION)?;
+    let form = SocketForm {
+        schema_version: SCHEMA_VERSION,
+        restricted: Some(Restricted {
+            is_confidential: Status::is_confidential,
+            conceal: Status::conceal,
+        }),
+        log: base.settings.log.clone(),
+    };
+    let socket = observed.bind_with(&base.settings.status_socket, form)?;
     if let Some(confinement) = &base.settings.confinement {
         confinement.log();
     }

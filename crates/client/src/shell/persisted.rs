@@ -2,7 +2,7 @@
 //! up.
 
 use super::portals_file::PORTALS_FILE;
-use crate::{ClientError, Enrolment, Request, SignIn};
+use crate::{ClientError, Enrolment, Request, SettingsChange, SignIn};
 use culvert_host::{HostError, StateDir};
 
 /// The file with the token.
@@ -17,12 +17,22 @@ const UP: &[u8] = b"up\n";
 /// Its content if the client is to be down.
 const DOWN: &[u8] = b"down\n";
 
+/// The file that says whether the system is to ask the client for names.
+const DNS_FILE: &str = "dns";
+
+/// Its content if the system is not to. With any other content it is.
+const DNS_OFF: &[u8] = b"off\n";
+
+/// Its content otherwise.
+const DNS_ON: &[u8] = b"on\n";
+
 /// The state that is kept.
 #[derive(Debug)]
 pub(super) struct PersistedState {
     state: StateDir,
     enrolment: Option<Enrolment>,
     wants_up: bool,
+    wants_dns: bool,
 }
 
 impl PersistedState {
@@ -39,10 +49,12 @@ impl PersistedState {
             }
         };
         let wish = state.read(WISH_FILE)?;
+        let dns = state.read(DNS_FILE)?;
         Ok(Self {
             state,
             enrolment,
             wants_up: wish.is_some_and(|wish| wish.expose() == UP),
+            wants_dns: dns.is_none_or(|dns| dns.expose() != DNS_OFF),
         })
     }
 
@@ -54,6 +66,11 @@ impl PersistedState {
     /// True if it is to be up.
     pub(super) const fn wants_up(&self) -> bool {
         self.wants_up && self.enrolment.is_some()
+    }
+
+    /// True if the system is to ask the client for names.
+    pub(super) const fn wants_dns(&self) -> bool {
+        self.wants_dns
     }
 
     /// Keeps what a request asks for. The part that is written before a failure is the safer half:
@@ -68,7 +85,8 @@ impl PersistedState {
             | Request::Ask(_)
             | Request::Join(_)
             | Request::SignIn(SignIn::Portal(_))
-            | Request::CancelSignIn => {}
+            | Request::CancelSignIn
+            | Request::Log => {}
             Request::Up if self.enrolment.is_none() => return Err(ClientError::SignedOut),
             Request::Up => self.want(true)?,
             Request::Down => self.want(false)?,
@@ -78,6 +96,13 @@ impl PersistedState {
                 self.state.write(TOKEN_FILE, text.as_bytes())?;
                 self.enrolment = Some(enrolment);
                 self.want(true)?;
+            }
+            Request::Settings(SettingsChange { dns }) => {
+                if let Some(on) = *dns {
+                    let content = if on { DNS_ON } else { DNS_OFF };
+                    self.state.write(DNS_FILE, content)?;
+                    self.wants_dns = on;
+                }
             }
             Request::SignOut => {
                 self.want(false)?;
@@ -152,6 +177,20 @@ mod tests {
         assert!(persisted_state.take(&sign_in(TokenKind::Gateway)).is_err());
         assert!(persisted_state.enrolment().is_some() && !persisted_state.wants_up());
         assert!(read(dir).enrolment().is_some() && !read(dir).wants_up());
+    }
+
+    #[test]
+    fn the_wish_for_names_outlives_the_process_and_the_account() {
+        let directory = tempfile::tempdir().unwrap();
+        let dir = directory.path();
+        assert!(read(dir).wants_dns());
+        let change = |dns| Request::Settings(SettingsChange { dns });
+        read(dir).take(&change(Some(false))).unwrap();
+        read(dir).take(&change(None)).unwrap();
+        read(dir).take(&Request::SignOut).unwrap();
+        assert!(!read(dir).wants_dns());
+        read(dir).take(&change(Some(true))).unwrap();
+        assert!(read(dir).wants_dns());
     }
 
     #[test]

@@ -101,7 +101,10 @@ impl PortalApi {
             .map_err(|error| self.not_a_portal(&error))?;
         match timeout(ANSWER_LIMIT, connection.ask(request, MAX_ANSWER_BYTES)).await {
             Ok(Ok(answer)) => {
-                self.kept = Some((connection, Instant::now()));
+                // The rest of an answer that was not read is still to come.
+                if answer.body.is_ok() {
+                    self.kept = Some((connection, Instant::now()));
+                }
                 Ok(answer)
             }
             Ok(Err(error)) => Err(self.unreachable(&error)),

@@ -60,6 +60,12 @@ impl Resolver {
         });
     }
 
+    /// No names are to be asked, until they are wanted again.
+    pub(crate) fn want_nothing(&self) {
+        self.wanted
+            .send_if_modified(|before| before.take().is_some());
+    }
+
     /// Ends, and makes the system as it was.
     pub(crate) async fn remove(self) {
         drop(self.wanted);
@@ -87,7 +93,10 @@ async fn govern(
     loop {
         let wanted = wishes.borrow_and_update().clone();
         let is_applied = match &wanted {
-            None => true,
+            None => {
+                withdraw(&mut control, &told).await;
+                true
+            }
             Some(wanted) => apply(&mut control, wanted, &told).await,
         };
         let again = async {
@@ -109,6 +118,23 @@ async fn govern(
     if let Err(error) = control.remove().await {
         tracing::error!(%error, "the system's resolver is not as it was");
     }
+}
+
+/// Makes the system as it was, if it was set up.
+async fn withdraw(control: &mut ResolverControl, told: &watch::Sender<ResolverState>) {
+    if !told.borrow().status.as_ref().is_some_and(|it| it.applied) {
+        return;
+    }
+    let problem = control.remove().await.err().map(|error| error.to_string());
+    if let Some(problem) = &problem {
+        tracing::error!("the system's resolver is not as it was: {problem}");
+    }
+    told.send_modify(|state| {
+        if let Some(status) = &mut state.status {
+            status.applied = problem.is_some();
+        }
+        state.problem = problem;
+    });
 }
 
 async fn apply(

@@ -11,11 +11,14 @@ use super::service_sign_in::ServiceSignIn;
 use super::service_socket::ServiceSocket;
 use super::watching::{Compared, Watching};
 use crate::observer::StatusRequest;
-use crate::status::{ServiceState, Status};
-use crate::{ClientError, Enrolment, Observed, Request, SecretText, SignIn};
+use crate::status::{ServiceState, SettingsStatus, Status};
+use crate::{ClientError, Enrolment, Observed, Request, SecretText, SettingsChange, SignIn};
 use culvert_base::BootTime;
 use culvert_client_core::{Approved, ChangedResources};
-use culvert_host::{HostError, Shutdown, StateDir, WatchRequest, notify_ready, notify_status};
+use culvert_host::{
+    HostError, ResolverChoice, ResolverMode, Shutdown, StateDir, WatchRequest, notify_ready,
+    notify_status,
+};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::time::Duration;
@@ -58,6 +61,7 @@ impl<R: FnMut(&str) + Send> Service<R> {
             observed,
             watching: Watching::new(Now::read()),
             sign_in: ServiceSignIn::new(&base),
+            settings: persisted_state.as_ref().map(settings_of),
         };
         Ok(Self {
             base,
@@ -182,9 +186,12 @@ impl<R: FnMut(&str) + Send> Service<R> {
                 }
                 Ok(LoopExit::Command(asked)) => asked,
             };
-            let taken = take(self.persisted_state.as_mut(), &asked.request);
-            let taken = taken.and_then(|next| {
+            let taken = allows(&self.base, &asked.request).and_then(|()| {
+                let next = take(self.persisted_state.as_mut(), &asked.request)?;
                 event_loop.sign_in().take(&asked.request)?;
+                if let Some(kept) = &self.persisted_state {
+                    event_loop.set_settings(settings_of(kept));
+                }
                 Ok(next)
             });
             match taken {
@@ -267,16 +274,22 @@ impl<R: FnMut(&str) + Send> Service<R> {
     /// Takes a request, and says where it leads; otherwise why it is not taken.
     fn take_at_rest(&mut self, request: &Request, stand: &Stand) -> Result<Stand, String> {
         match request {
-            Request::Status | Request::Watch(_) | Request::Ask(_) => return Ok(stand.clone()),
+            Request::Status | Request::Watch(_) | Request::Ask(_) | Request::Log => {
+                return Ok(stand.clone());
+            }
             Request::Join(_) => return Err(NO_APPLICATIONS.to_owned()),
             _ => {}
         }
+        allows(&self.base, request)?;
         let next = take(self.persisted_state.as_mut(), request)?;
         self.socket.sign_in.take(request)?;
-        Ok(match ServiceSignIn::is_for(request) {
-            true => stand.clone(),
-            false => next,
-        })
+        self.socket.settings = self.persisted_state.as_ref().map(settings_of);
+        Ok(
+            match ServiceSignIn::is_for(request) || is_of_settings(request) {
+                true => stand.clone(),
+                false => next,
+            },
+        )
     }
 
     /// Goes up with the account that somebody signed in as.
@@ -331,7 +344,7 @@ impl<R: FnMut(&str) + Send> Service<R> {
     fn status(&self, stand: &Stand) -> Status {
         let mut status = self.base.status_at_rest(stand.state(), stand.line());
         status.service.trouble = stand.trouble().cloned();
-        self.socket.sign_in.report(&mut status.service);
+        self.socket.report(&mut status.service);
         let persisted_state = self
             .persisted_state
             .as_ref()
@@ -365,7 +378,31 @@ fn take_approved(
 
 /// True for commands that leave a client that is up as it is.
 const fn stays_up(request: &Request) -> bool {
-    matches!(request, Request::Up) || ServiceSignIn::is_for(request)
+    matches!(request, Request::Up) || ServiceSignIn::is_for(request) || is_of_settings(request)
+}
+
+const fn is_of_settings(request: &Request) -> bool {
+    matches!(request, Request::Settings(_))
+}
+
+const fn settings_of(kept: &PersistedState) -> SettingsStatus {
+    SettingsStatus {
+        dns: kept.wants_dns(),
+    }
+}
+
+/// Checks that a command does not ask for more than the administrator's options leave open.
+fn allows(base: &Base, request: &Request) -> Result<(), String> {
+    let wants_dns = matches!(
+        request,
+        Request::Settings(SettingsChange { dns: Some(true) })
+    );
+    match wants_dns && base.settings.dns == ResolverChoice::Mode(ResolverMode::Off) {
+        true => {
+            Err("the client was started with `--dns off`: an administrator changes that".to_owned())
+        }
+        false => Ok(()),
+    }
 }
 
 fn refuse(asked: StatusRequest, why: String) {

@@ -1,12 +1,13 @@
 //! Telling watchers what has changed. Nothing is done while nobody watches.
 
 use super::clock::Now;
-use crate::status::{SCHEMA_VERSION, Status};
+use crate::status::{SCHEMA_VERSION, SignInStatus, Status};
 use crate::watch::WatchMessage;
 use culvert_base::BootTime;
 use culvert_client_core::{ChangedResources, Found, Journal, Since};
 use culvert_host::{MIN_INTERVAL_MS, Update, WatchRequest, Watchers};
 use culvert_ids::ResourceId;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -111,7 +112,10 @@ impl Watching {
     /// Tells a watcher the whole state of this moment.
     pub(super) fn whole(&self) -> impl FnOnce(WatchRequest, Status) + Send + use<> {
         let sequence = self.journal.sequence();
-        move |request, status| {
+        move |request: WatchRequest, mut status: Status| {
+            if !request.may_command {
+                status.conceal();
+            }
             let message = WatchMessage::whole(Some(sequence), Box::new(status));
             tell(request, sequence, message);
         }
@@ -129,6 +133,9 @@ impl Watching {
         let is_told =
             |name: &str| named.contains(name) || ["at", "resources", "names"].contains(&name);
         sections.retain(|name, _| is_told(name));
+        if !request.may_command {
+            conceal(&mut sections);
+        }
         let sequence = self.journal.sequence();
         let message = WatchMessage {
             schema_version: SCHEMA_VERSION,
@@ -150,6 +157,18 @@ impl Watching {
                 self.tell_changes(request, sections(status), &named, Vec::new());
             }
         }
+    }
+}
+
+/// Removes the parts of sections that are for those alone who may command.
+fn conceal(sections: &mut Map<String, Value>) {
+    if let Some(sign_in) = sections
+        .get_mut("service")
+        .and_then(|service| service.get_mut("sign_in"))
+        && let Ok(mut status) = SignInStatus::deserialize(&*sign_in)
+    {
+        status.conceal();
+        *sign_in = serde_json::to_value(status).unwrap_or_default();
     }
 }
 

@@ -10,5 +10,6 @@ mod portal;
 mod relay;
 mod relayed;
 mod scene;
+mod signing_in;
 mod tunnel;
 mod watching;

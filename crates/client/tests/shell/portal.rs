@@ -75,8 +75,13 @@ impl FakePortal {
     }
 
     async fn accept_tls(&self) -> TlsStream<TcpStream> {
+        self.try_accept_tls().await.unwrap()
+    }
+
+    /// A connection, unless the client breaks the handshake off.
+    pub(crate) async fn try_accept_tls(&self) -> std::io::Result<TlsStream<TcpStream>> {
         let (stream, _) = self.listener.accept().await.unwrap();
-        self.acceptor.accept(stream).await.unwrap()
+        self.acceptor.accept(stream).await
     }
 
     /// A session up to `hello`, which is returned.
@@ -102,6 +107,51 @@ impl FakePortal {
         let _read = stream.read(&mut request).await.unwrap();
         stream.write_all(response.as_bytes()).await.unwrap();
         let _closed = stream.shutdown().await;
+    }
+}
+
+/// A connection of HTTP/1.1, from the portal's side.
+pub(crate) struct HttpSession(TlsStream<TcpStream>);
+
+impl FakePortal {
+    /// The URL, and the SHA-256 of the certificate.
+    pub(crate) fn place(&self) -> (String, String) {
+        let url = format!("https://{}", self.listener.local_addr().unwrap());
+        (url, CertificatePin::of(&self.certificate).to_string())
+    }
+
+    pub(crate) async fn accept_http(&self) -> HttpSession {
+        let accepted = tokio::time::timeout(DEADLINE, self.accept_tls());
+        HttpSession(accepted.await.unwrap())
+    }
+}
+
+impl HttpSession {
+    /// The path and body of the next request; nothing if the client has closed the connection.
+    pub(crate) async fn hear(&mut self) -> Option<(String, serde_json::Value)> {
+        let mut request = Vec::new();
+        loop {
+            let mut part = [0; 4096];
+            let read = tokio::time::timeout(DEADLINE, self.0.read(&mut part));
+            match read.await.unwrap() {
+                Ok(0) | Err(_) => return None,
+                Ok(len) => request.extend_from_slice(&part[..len]),
+            }
+            let text = String::from_utf8_lossy(&request);
+            if let Some((head, body)) = text.split_once("\r\n\r\n")
+                && let Ok(body) = serde_json::from_str(body)
+            {
+                let path = head.split(' ').nth(1).unwrap().to_owned();
+                return Some((path, body));
+            }
+        }
+    }
+
+    pub(crate) async fn say(&mut self, status: &str, body: &str) {
+        let len = body.len();
+        let text = format!("HTTP/1.1 {status}\r\ncontent-length: {len}\r\n\r\n{body}");
+        // The client may have had enough of a long answer.
+        let _sent = self.0.write_all(text.as_bytes()).await;
     }
 }
 

@@ -97,6 +97,7 @@ pub(crate) fn settings(directory: &tempfile::TempDir, token: &str) -> Settings {
         exit_when_unreachable: false,
         confinement: None,
         sandbox: None,
+        log: None,
         store: None,
     }
 }

@@ -35,8 +35,7 @@ const MAX_WAIT: Duration = Duration::from_secs(30);
 /// The portal's API.
 pub(crate) struct Http {
     portal: Portal,
-    /// Nobody's, where the request is for strangers too.
-    bearer: Option<Bearer>,
+    bearer: Bearer,
     /// The connection of the request before, and when that ended.
     connection: Option<(Connection, Instant)>,
 }
@@ -77,16 +76,7 @@ impl Http {
     pub(super) const fn new(portal: Portal, bearer: Bearer) -> Self {
         Self {
             portal,
-            bearer: Some(bearer),
-            connection: None,
-        }
-    }
-
-    /// For what strangers may ask.
-    pub(crate) const fn without_token(portal: Portal) -> Self {
-        Self {
-            portal,
-            bearer: None,
+            bearer,
             connection: None,
         }
     }
@@ -231,19 +221,17 @@ impl Http {
         let impossible =
             |error: hyper::http::Error| Failure::new(Status::Failed, format_args!("{error}"));
         let authority = self.portal.url.trim_start_matches("https://");
+        let bearer = self.bearer.expose();
+        let bearer = Zeroizing::new(format!("Bearer {}", *bearer));
+        let mut authorization =
+            HeaderValue::from_str(&bearer).map_err(|error| impossible(error.into()))?;
+        authorization.set_sensitive(true);
         let mut request = Request::builder()
             .method(&ask.method)
             .uri(ask.path)
             .header(header::HOST, authority)
-            .header(header::USER_AGENT, USER_AGENT);
-        if let Some(bearer) = &self.bearer {
-            let bearer = bearer.expose();
-            let bearer = Zeroizing::new(format!("Bearer {}", *bearer));
-            let mut authorization =
-                HeaderValue::from_str(&bearer).map_err(|error| impossible(error.into()))?;
-            authorization.set_sensitive(true);
-            request = request.header(header::AUTHORIZATION, authorization);
-        }
+            .header(header::USER_AGENT, USER_AGENT)
+            .header(header::AUTHORIZATION, authorization);
         if let Some(version) = ask.if_match {
             request = request.header(header::IF_MATCH, format!("\"{version}\""));
         }

@@ -5,7 +5,9 @@ use culvert_client::status::{DnsControlStatus, ServiceState, Status};
 use culvert_host::{StatusError, require_net_admin, require_nft, require_tun_device};
 
 const RESOLVER: &str = "resolver";
-const KERNEL: &str = "kernel";
+const TUN: &str = "tun";
+const NET_ADMIN: &str = "net-admin";
+const NFT: &str = "nft";
 
 /// The file that says whom programs ask for names.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
@@ -133,19 +135,16 @@ pub(super) fn kernel(status: Option<&Status>) -> Vec<Finding> {
     match runs {
         // It could not be up otherwise.
         Some(interface) => {
-            findings.push(Finding::ok(
-                KERNEL,
-                format!("the client has made {interface}"),
-            ));
+            findings.push(Finding::ok(TUN, format!("the client has made {interface}")));
         }
         None => {
             let tun = require_tun_device().map(|()| "/dev/net/tun can be used");
             let net_admin = require_net_admin().map(|()| "this user may change the network");
-            for looked_at in [tun, net_admin] {
+            for (check, looked_at) in [(TUN, tun), (NET_ADMIN, net_admin)] {
                 findings.push(match looked_at {
-                    Ok(found) => Finding::ok(KERNEL, found.to_owned()),
+                    Ok(found) => Finding::ok(check, found.to_owned()),
                     Err(error) => Finding::warns(
-                        KERNEL,
+                        check,
                         error.to_string(),
                         "nothing, where the service runs as another user that may".to_owned(),
                     ),
@@ -154,10 +153,10 @@ pub(super) fn kernel(status: Option<&Status>) -> Vec<Finding> {
         }
     }
     findings.push(match require_nft() {
-        Ok(path) => Finding::ok(KERNEL, format!("nft is {}", path.display())),
+        Ok(path) => Finding::ok(NFT, format!("nft is {}", path.display())),
         Err(error) => {
             let fix = "nothing, where no application has rules of its own and no gateway runs here";
-            Finding::warns(KERNEL, error.to_string(), fix.to_owned())
+            Finding::warns(NFT, error.to_string(), fix.to_owned())
         }
     });
     findings

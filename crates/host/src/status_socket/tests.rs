@@ -1,12 +1,21 @@
 use super::*;
+use crate::request_places::MAX_CONNECTIONS_PER_USER;
 use crate::watching::Watchers;
+
+fn form<S>(schema_version: u32) -> SocketForm<S> {
+    SocketForm {
+        schema_version,
+        restricted: None,
+        log: None,
+    }
+}
 
 #[tokio::test]
 async fn a_request_that_is_not_understood_says_how_to_ask() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("run/client.sock");
     let (requests, _received) = mpsc::channel::<StatusRequest<u8>>(1);
-    let _socket = StatusSocket::bind(&path, 1, requests, Watchers::new().door()).unwrap();
+    let _socket = StatusSocket::bind(&path, form(1), requests, Watchers::new().door()).unwrap();
     for (line, expected) in [
         ("hello\n", "write a line"),
         (
@@ -31,13 +40,18 @@ async fn a_request_that_is_not_understood_says_how_to_ask() {
 enum Command {
     Status,
     Say(String),
+    Log,
 }
 
 impl Request for Command {
     const STATUS: Self = Self::Status;
 
     fn is_change(&self) -> bool {
-        matches!(self, Self::Say(_))
+        matches!(self, Self::Say(_) | Self::Log)
+    }
+
+    fn is_log(&self) -> bool {
+        matches!(self, Self::Log)
     }
 }
 
@@ -46,7 +60,7 @@ async fn a_command_arrives_as_it_was_given_and_is_answered_or_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("client.sock");
     let (requests, mut received) = mpsc::channel::<StatusRequest<u8, Command>>(1);
-    let _socket = StatusSocket::bind(&path, 1, requests, Watchers::new().door()).unwrap();
+    let _socket = StatusSocket::bind(&path, form(1), requests, Watchers::new().door()).unwrap();
     let longest = "x".repeat(MAX_TOKEN_FILE_BYTES);
     for (command, expected) in [
         (Command::Status, Ok(7)),
@@ -78,10 +92,11 @@ async fn a_socket_that_nobody_answers_at_is_replaced_and_a_live_one_refused() {
     let path = directory.path().join("client.sock");
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let (requests, _received) = mpsc::channel::<StatusRequest<u8>>(1);
-    let first = StatusSocket::bind(&path, 1, requests.clone(), Watchers::new().door()).unwrap();
+    let first =
+        StatusSocket::bind(&path, form(1), requests.clone(), Watchers::new().door()).unwrap();
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o660);
-    let second = StatusSocket::bind(&path, 1, requests, Watchers::new().door()).unwrap_err();
+    let second = StatusSocket::bind(&path, form(1), requests, Watchers::new().door()).unwrap_err();
     assert!(matches!(second, HostError::SocketInUse { .. }));
     drop(first);
     assert!(!path.exists());
@@ -96,7 +111,7 @@ async fn who_asks_is_answered_and_hears_of_another_version() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("gateway.sock");
     let (requests, mut received) = mpsc::channel::<StatusRequest<Vec<u8>>>(1);
-    let _socket = StatusSocket::bind(&path, 2, requests, Watchers::new().door()).unwrap();
+    let _socket = StatusSocket::bind(&path, form(2), requests, Watchers::new().door()).unwrap();
     let answering = async {
         let request = received.recv().await.unwrap();
         request.answer.send(Ok(vec![7, 8])).unwrap();
@@ -112,4 +127,53 @@ async fn who_asks_is_answered_and_hears_of_another_version() {
         error.starts_with("the gateway answers: schema_version 1"),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn who_asks_is_answered_beside_silent_connections() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("client.sock");
+    let (requests, mut received) = mpsc::channel::<StatusRequest<u8>>(1);
+    let _socket = StatusSocket::bind(&path, form(1), requests, Watchers::new().door()).unwrap();
+    let mut silent = Vec::new();
+    for _ in 1..MAX_CONNECTIONS_PER_USER {
+        silent.push(UnixStream::connect(&path).await.unwrap());
+    }
+    let answering = async {
+        let asked = received.recv().await.unwrap();
+        asked.answer.send(Ok(7)).unwrap();
+    };
+    let asking = ask::<u8, OnlyStatus>(&path, "client", 1, OnlyStatus::Status);
+    let (asked, ()) = tokio::join!(asking, answering);
+    assert_eq!(asked.unwrap(), 7);
+    silent.push(UnixStream::connect(&path).await.unwrap());
+    let asked = ask::<u8, OnlyStatus>(&path, "client", 1, OnlyStatus::Status).await;
+    let error = asked.unwrap_err().to_string();
+    assert!(
+        error.contains("requests of this user are under way"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn the_last_lines_of_the_log_are_told_if_there_are_any() {
+    let directory = tempfile::tempdir().unwrap();
+    let (requests, _received) = mpsc::channel::<StatusRequest<u8, Command>>(1);
+    let log = Arc::new(RecentLog::default());
+    log.append("INFO began");
+    for (name, log) in [("with", Some(log)), ("without", None)] {
+        let path = directory.path().join(name);
+        let form = SocketForm { log, ..form(1) };
+        let door = Watchers::new().door();
+        let _socket = StatusSocket::bind(&path, form, requests.clone(), door).unwrap();
+        match ask_log(&path, "client", 1, Command::Log).await {
+            Ok(lines) => assert_eq!((name, &*lines), ("with", &["INFO began".to_owned()][..])),
+            Err(error) => {
+                assert!(
+                    name == "without" && error.to_string().contains("no lines"),
+                    "{error}"
+                );
+            }
+        }
+    }
 }

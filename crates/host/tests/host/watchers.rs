@@ -67,7 +67,7 @@ impl Program {
 
     async fn turn(&mut self) {
         let asked = self.observed.next().await;
-        let Some(WatchRequest { watch, update }) = asked.watcher else {
+        let Some(WatchRequest { watch, update, .. }) = asked.watcher else {
             let _gone = asked.answer.send(Ok(self.state));
             return;
         };

@@ -32,7 +32,7 @@ pub(crate) fn at_portal(product: &Product) -> String {
 }
 
 /// Begins to sign in, up to where the person is told what to do.
-fn begin(product: &Product, options: &str) -> (Process, Value) {
+pub(crate) fn begin(product: &Product, options: &str) -> (Process, Value) {
     let line = format!(
         "{} sign-in {} --json --socket {} {options}",
         culvert_program().unwrap().display(),

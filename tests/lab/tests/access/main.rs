@@ -76,6 +76,7 @@ mod resolver_scene;
 mod restart;
 mod revocation;
 mod search;
+mod service_sign_in;
 mod silence;
 mod spread;
 mod starting;

@@ -183,8 +183,8 @@ fn it_says_how_far_the_way_goes_with_a_client_and_without_one() {
         ("clock", " s off the portal's"),
         ("gateway", "answers at "),
         ("mtu", "whole to "),
-        ("kernel", "has made culvert0"),
-        ("kernel", "nft is /"),
+        ("tun", "has made culvert0"),
+        ("nft", "nft is /"),
     ] {
         says(&findings, check, "ok", holds);
     }
@@ -240,7 +240,7 @@ fn it_says_how_far_the_way_goes_with_a_client_and_without_one() {
     assert_eq!(status, 0, "{findings:#?}");
     says(&findings, "client", "warning", "no client was asked");
     says(&findings, "portal-http", "ok", "sessions are opened there");
-    says(&findings, "kernel", "ok", "/dev/net/tun can be used");
+    says(&findings, "tun", "ok", "/dev/net/tun can be used");
 
     // Somebody else answers where the portal was, and then nobody does.
     bed.product.portal.kill().unwrap();

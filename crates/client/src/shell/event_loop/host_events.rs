@@ -116,8 +116,12 @@ impl EventLoop<'_> {
         self.want_resolver();
     }
 
-    /// Has the system ask here, once there is somebody who answers.
+    /// Has the system ask here, once there is somebody who answers, unless it is not to.
     pub(super) fn want_resolver(&self) {
+        if !self.socket.wants_dns() {
+            self.devices.resolver.want_nothing();
+            return;
+        }
         let listening = self.devices.listeners.addresses();
         let own = self.host_wish.addresses();
         let answers = |address: &IpAddr| listening.contains(&(*address, DNS_PORT).into());

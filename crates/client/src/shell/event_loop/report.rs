@@ -60,7 +60,7 @@ impl EventLoop<'_> {
         let not_ready_because = self.not_ready();
         let at_rest = self.base.status_at_rest(ServiceState::Up, String::new());
         let mut service = at_rest.service.clone();
-        self.socket.sign_in.report(&mut service);
+        self.socket.report(&mut service);
         Status {
             service,
             interface: Some(settings.interface.to_string()),

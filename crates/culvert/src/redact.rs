@@ -16,7 +16,7 @@ const NAMES: [&str; 5] = [
 ];
 
 /// The text without tokens, and without keys where they are named.
-pub(super) fn redact(text: &str) -> String {
+pub(crate) fn redact(text: &str) -> String {
     let mut redacted = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((at, name)) = next_secret(rest) {
