@@ -12,6 +12,7 @@ use super::new_client;
 use super::notice::done;
 use super::paths::file_of;
 use super::person::Person;
+use super::plain_endpoints;
 use super::selected::{Act, Selection};
 use super::state::Console;
 use super::states;
@@ -181,6 +182,9 @@ pub(super) async fn show(
         let may_rekey = service.may_have_device_of(&person.caller, Some(client.actor));
         let may_rekey = client.revoked.is_none() && may_rekey.await?;
         page.sections.extend(about_file(&person, &file, may_rekey));
+        let endpoints = service.plain_client_endpoints(&person.caller, id).await;
+        page.sections
+            .extend(plain_endpoints::section(&file, endpoints.unwrap_or_default()));
     }
     if let Some(session) = session {
         page.sections.push(Section::Facts {
@@ -249,12 +253,9 @@ fn facts(
         ("Owner", owner(person, client, names)),
         ("Software", states::software(client)),
     ];
-    // Nobody reports these of a device without Culvert.
-    if !is_plain(client) {
-        facts.push(("Last seen", Cell::time(client.last_seen)));
-        facts.push(("From", Cell::text(from.as_deref().unwrap_or("–"))));
-    }
     facts.extend([
+        ("Last seen", Cell::time(client.last_seen)),
+        ("From", Cell::text(from.as_deref().unwrap_or("–"))),
         ("Address", Cell::code(client.ipv4)),
         ("IPv6 address", Cell::code(client.ipv6)),
         ("Key", Cell::code(client.public_key)),

@@ -68,6 +68,7 @@ mod passkeys;
 mod paths;
 mod people;
 mod person;
+mod plain_endpoints;
 mod policies;
 mod portals;
 mod provider_cookie;

@@ -1,6 +1,9 @@
 //! The states of things, as lists and pages show them.
 
 use super::view::Cell;
+use culvert_portal_base::now;
+use culvert_portal_service::DEVICE_HEARD_MS;
+use culvert_wire::Timestamp;
 use culvert_wire::api::{Client, Gateway, GatewaySession, Policy, Relay, RelaySession, Token};
 
 /// The state of a policy.
@@ -20,11 +23,22 @@ pub(super) fn connected(is_connected: bool) -> Cell {
     }
 }
 
-/// The same of any client: the portal does not see whether a plain WireGuard device is there.
+/// The same of any client: gateways hear a plain WireGuard device.
 pub(super) fn presence(client: &Client, is_connected: bool) -> Cell {
     match client.gateways.is_empty() {
         true => connected(is_connected),
-        false => Cell::plain("not known"),
+        false => heard(client.last_seen, now()),
+    }
+}
+
+/// A plain WireGuard device has no session: it was heard by a gateway lately, or was not.
+fn heard(last_seen: Option<Timestamp>, now: Timestamp) -> Cell {
+    let Some(at) = last_seen else {
+        return Cell::plain("not heard yet");
+    };
+    match now.unix_ms() < at.unix_ms().saturating_add(DEVICE_HEARD_MS) {
+        true => Cell::good("heard"),
+        false => Cell::plain("not heard"),
     }
 }
 
@@ -68,7 +82,7 @@ pub(super) fn gateway(
 pub(super) fn token(token: &Token) -> Cell {
     let is_over = token
         .expires
-        .is_some_and(|expires| expires <= culvert_portal_base::now());
+        .is_some_and(|expires| expires <= now());
     match (token.revoked, token.used) {
         (Some(_), _) => Cell::bad("revoked"),
         (None, _) if is_over => Cell::bad("expired"),

@@ -59,7 +59,7 @@ impl Parts {
     pub(super) async fn lead(&self, epoch: u64, lease: Lease) -> Result<Running, StartError> {
         let snapshot = self.store.snapshot(self.account).await?;
         let seq = snapshot.seq;
-        let hub = load::hub(self.store.as_ref(), snapshot, self.countries.as_ref()).await?;
+        let hub = load::hub(self.store.as_ref(), snapshot, &self.countries).await?;
         let (recorder, pulse) = (self.recorder.clone(), self.pulse.clone());
         let (hub, acting) = HubHandle::start(hub, recorder, pulse.clone(), lease.clone());
         let follower = (hub.clone(), pulse, self.objections.clone());

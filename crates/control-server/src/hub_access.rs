@@ -7,7 +7,7 @@ use super::feed::Feed;
 use super::hello::Refused;
 use super::hub_actor::{HubHandle, Incoming, Joined};
 use super::portal_link::{Ask, RemoteHub};
-use culvert_hub::{ClientView, Explained, GatewayView, HubStatus, RelayView, SessionId};
+use culvert_hub::{ClientView, DeviceEndpointView, Explained, GatewayView, HubStatus, RelayView, SessionId};
 use culvert_ids::{ClientId, GatewayId, ResourceId};
 use culvert_store::{Grant, MachineId};
 use serde::de::DeserializeOwned;
@@ -96,6 +96,9 @@ impl LocalHub {
             Ask::DrainNow(gateway) => serde_json::to_string(&self.drain_now(gateway).await),
             Ask::GrantsOf { machine, limit } => {
                 serde_json::to_string(&hub.grants_of(machine, limit).await)
+            }
+            Ask::DeviceEndpoints(client) => {
+                serde_json::to_string(&hub.device_endpoints(client).await)
             }
             Ask::Explain { client, resource } => {
                 serde_json::to_string(&self.explain(client, resource).await)
@@ -202,6 +205,20 @@ impl HubAccess {
         match self {
             Self::Local(local) => local.hub.grants_of(machine, limit).await,
             Self::Remote(remote) => asked(remote, Ask::GrantsOf { machine, limit }).await,
+        }
+    }
+
+    pub(super) async fn device_endpoints(
+        &self,
+        client: ClientId,
+    ) -> Option<Vec<DeviceEndpointView>> {
+        match self {
+            Self::Local(local) => local.hub.device_endpoints(client).await,
+            // An older leader hears of no device.
+            Self::Remote(remote) => {
+                let answer = asked(remote, Ask::DeviceEndpoints(client)).await;
+                Some(answer.unwrap_or_default())
+            }
         }
     }
 

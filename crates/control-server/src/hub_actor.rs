@@ -6,7 +6,7 @@ use super::pulse::Pulse;
 use super::recorder::{Record, Recorder, Told, WrittenFlows};
 use culvert_hub::limits::{MAX_QUEUED_MESSAGES, MAX_QUEUED_TO_GATEWAY};
 use culvert_hub::{
-    ClientJoin, ClientView, Explained, GatewayJoin, GatewayView, Hub, HubStatus, Output, RelayJoin,
+    ClientJoin, ClientView, DeviceEndpointView, Explained, GatewayJoin, GatewayView, Hub, HubStatus, Output, RelayJoin,
     RelayView, SessionId,
 };
 use culvert_ids::{ClientId, GatewayId, ResourceId};
@@ -205,6 +205,10 @@ enum Question {
         limit: usize,
         answer: oneshot::Sender<Vec<Grant>>,
     },
+    DeviceEndpoints {
+        client: ClientId,
+        answer: oneshot::Sender<Vec<DeviceEndpointView>>,
+    },
     Explain {
         client: ClientId,
         resource: ResourceId,
@@ -334,6 +338,14 @@ impl HubHandle {
             answer,
         };
         self.ask(grants_of).await
+    }
+
+    pub(super) async fn device_endpoints(
+        &self,
+        client: ClientId,
+    ) -> Option<Vec<DeviceEndpointView>> {
+        self.ask(|answer| Question::DeviceEndpoints { client, answer })
+            .await
     }
 
     /// True if the clients of a gateway keep their access without it.
@@ -575,6 +587,9 @@ impl HubActor {
                 limit,
                 answer,
             } => drop(answer.send(self.hub.grants_of(machine, limit))),
+            Question::DeviceEndpoints { client, answer } => {
+                let _gone = answer.send(self.hub.device_endpoints(client, now()));
+            }
             Question::Explain {
                 client,
                 resource,
@@ -629,6 +644,7 @@ impl HubActor {
                 Output::SaveGrants(grants) => self.recorder.record(Record::Save(grants)),
                 Output::EndGrants(grants) => self.recorder.record(Record::End(grants)),
                 Output::AccessLog(entries) => self.recorder.record(Record::Log(entries)),
+                Output::Seen(machines) => self.recorder.record(Record::Seen(machines)),
                 Output::Flows { session, batch } => {
                     let written = self.written.clone();
                     self.recorder.record(Record::Flows(Told {

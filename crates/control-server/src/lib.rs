@@ -42,7 +42,7 @@ pub use pulse::Listener;
 pub use reach::Reach;
 
 use conductor::{CLOSE_TIMEOUT, Conductor, Parts};
-use culvert_hub::{ClientView, Explained, GatewayView, HubStatus, RelayView};
+use culvert_hub::{ClientView, DeviceEndpointView, Explained, GatewayView, HubStatus, RelayView};
 use culvert_ids::{AccountId, ClientId, GatewayId, PortalId, ResourceId};
 use culvert_portal_base::{Leadership, MAX_SESSIONS, Notice, UnwrittenRecords, birth};
 use culvert_store::{Grant, MachineId, Store};
@@ -272,6 +272,11 @@ impl Sessions {
     /// if the database answers.
     pub async fn explain(&self, client: ClientId, resource: ResourceId) -> Option<Explained> {
         self.0.access()?.explain(client, resource).await
+    }
+
+    /// The places where gateways hear a plain WireGuard device; none as for [`Self::status`].
+    pub async fn device_endpoints(&self, client: ClientId) -> Option<Vec<DeviceEndpointView>> {
+        self.0.access()?.device_endpoints(client).await
     }
 
     /// True if the clients of a gateway keep their access without it; none as for [`Self::status`].

@@ -1,7 +1,7 @@
 //! The hub as the database has it.
 
 use super::{Countries, StartError};
-use culvert_hub::limits::RELAY_TOKEN_MS;
+use culvert_hub::limits::{ENDPOINT_FRESH_MS, RELAY_TOKEN_MS};
 use culvert_hub::{Directory, Facts, Hub, PORTAL_SECRET_LEN, PortalKeys};
 use culvert_ids::AccountId;
 use culvert_policy::ClientFacts;
@@ -9,13 +9,14 @@ use culvert_portal_base::now;
 use culvert_store::{Grant, PageLimit, SecretBytes, SecretName, Snapshot, Store, StoreError};
 use culvert_wire::Timestamp;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use zeroize::Zeroizing;
 
 /// The hub, with what lived when the portal last ran.
 pub(super) async fn hub(
     store: &dyn Store,
     snapshot: Snapshot,
-    countries: &dyn Countries,
+    countries: &Arc<dyn Countries>,
 ) -> Result<Hub, StartError> {
     let account = snapshot.account.id;
     let now = now();
@@ -28,7 +29,11 @@ pub(super) async fn hub(
     let clients = snapshot.clients.iter();
     let facts: BTreeMap<_, _> = clients
         .map(|client| {
-            let address = client.seen.as_ref().and_then(|seen| seen.address);
+            let seen = client.seen.as_ref();
+            // A plain device is where it was for as long as its handshake counts.
+            let end = |at: Timestamp| at.unix_ms().saturating_add(ENDPOINT_FRESH_MS);
+            let seen = seen.filter(|seen| !client.is_plain() || now.unix_ms() < end(seen.at));
+            let address = seen.and_then(|seen| seen.address);
             let facts = Facts {
                 token: None,
                 seen: ClientFacts::seen_at(address, |address| countries.country(address)),
@@ -46,14 +51,10 @@ pub(super) async fn hub(
     for (row, fault) in directory.faults() {
         tracing::error!(%row, fault, "a row can't be understood, and allows nothing");
     }
-    Ok(Hub::new(
-        directory,
-        Box::new(keys),
-        &seed,
-        grants,
-        facts,
-        now,
-    ))
+    let mut hub = Hub::new(directory, Box::new(keys), &seed, grants, facts, now);
+    let countries = Arc::clone(countries);
+    hub.set_countries(Box::new(move |address| countries.country(address)));
+    Ok(hub)
 }
 
 /// The grants that held at `since` or later.

@@ -20,6 +20,7 @@ mod copies;
 mod counters;
 mod data_path;
 mod delivery;
+mod endpoint_watch;
 mod event;
 mod frame;
 mod gate;
@@ -60,6 +61,7 @@ mod unrouted;
 pub use allowed_ips::AllowedIps;
 pub use counters::{BatchSizes, Counter, Dropped, WorkerCounters};
 pub use data_path::{DataPath, Options, Rest};
+pub use endpoint_watch::EndpointWatch;
 pub use event::{
     Command, Event, HandshakeMessage, MAX_PATH_MESSAGE_LEN, OuterMessage, PATH_MESSAGE_PREFIX,
     PathMessage,

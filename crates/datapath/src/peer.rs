@@ -1,5 +1,6 @@
 //! The state of one peer that workers and the control thread share.
 
+use crate::endpoint_watch::EndpointWatch;
 use crate::offload_retry::OffloadRetry;
 use crate::peer_keys::{PeerKeys, SendingKey};
 use crate::sending::Sending;
@@ -9,7 +10,7 @@ use culvert_policy::gate::PeerKey;
 use culvert_session::{Activity, PeerId, PublicKey, Transport};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// A round trip that is believed of any handshake, in microseconds: a busy host takes as long on the same network.
@@ -65,6 +66,8 @@ pub struct Peer {
     /// The number by which the gate's table knows the peer, and 1 more; 0 is none.
     gate_key: AtomicU64,
     keys: PeerKeys,
+    /// Told of the peer's moves and handshakes, where the owner of the device wants to know them.
+    watch: OnceLock<Arc<EndpointWatch>>,
 }
 
 impl Peer {
@@ -88,6 +91,21 @@ impl Peer {
             round_trip_us: AtomicU32::new(0),
             gate_key: AtomicU64::new(0),
             keys: PeerKeys::default(),
+            watch: OnceLock::new(),
+        }
+    }
+
+    /// Notes from here on where the peer goes, for as long as it is a peer. Where it is now is news as well.
+    pub fn watch_endpoint(&self, watch: &Arc<EndpointWatch>) {
+        if self.watch.set(Arc::clone(watch)).is_ok() && self.endpoint().is_some() {
+            watch.note(self.id);
+        }
+    }
+
+    /// The peer is somewhere else, or had a handshake.
+    pub fn note_for_watch(&self) {
+        if let Some(watch) = self.watch.get() {
+            watch.note(self.id);
         }
     }
 
@@ -219,6 +237,7 @@ impl Peer {
             drop(endpoint);
             if moved {
                 self.forget_path();
+                self.note_for_watch();
             }
         }
     }

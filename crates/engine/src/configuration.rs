@@ -126,6 +126,8 @@ pub struct PeerChange {
     pub begin_handshake: bool,
     /// By which number the gate's table knows the peer. One without it may reach nothing.
     pub gate_key: Option<PeerKey>,
+    /// Tells its moves and handshakes from here on ([`crate::Device::take_watched`]).
+    pub watch: bool,
     /// `Some(None)` switches it off.
     pub keepalive: Option<Option<Duration>>,
     /// `Some(None)` returns to the device's suite.
@@ -148,6 +150,7 @@ impl PeerChange {
             candidates: None,
             begin_handshake: false,
             gate_key: None,
+            watch: false,
             keepalive: None,
             suite: None,
             replace_allowed_ips: false,

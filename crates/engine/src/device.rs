@@ -12,7 +12,7 @@ use crate::error::EngineError;
 use crate::flows::TakenFlows;
 use crate::published::Published;
 use crate::sockets::{View, WorkerSockets};
-use crate::status::Status;
+use crate::status::{Status, WatchedPeer};
 use crate::store::StoredDescriptors;
 use crate::worker::{Worker, WorkerOptions};
 use culvert_base::datagrams::PRIORITY_CLASS;
@@ -164,6 +164,18 @@ impl Device {
     /// [`EngineError::Ended`].
     pub fn has_silent_peer(&self, span: Range<Duration>) -> Result<bool, EngineError> {
         self.ask(|answer| Request::HasSilentPeer(span, answer))
+    }
+
+    /// The watched peers ([`PeerChange::watch`](crate::PeerChange::watch)) that have moved or had a handshake since the last
+    /// call, each once. Authenticated packets alone move a peer. Without such a change, it asks no other thread.
+    ///
+    /// # Errors
+    /// [`EngineError::Ended`].
+    pub fn take_watched(&self) -> Result<Vec<WatchedPeer>, EngineError> {
+        match self.shared.watch.is_empty() {
+            true => Ok(Vec::new()),
+            false => self.ask(Request::Watched),
+        }
     }
 
     /// Flows that have ended since the last call, as the gates know them; with `with_lasting` those

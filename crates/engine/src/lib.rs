@@ -35,6 +35,6 @@ pub use error::EngineError;
 pub use flows::TakenFlows;
 pub use status::{
     BatchStatus, DropStatus, FeatureStatus, ForeignSource, HandshakeStatus, PathMessageStatus,
-    PeerStatus, Status, WorkerStatus,
+    PeerStatus, Status, WatchedPeer, WorkerStatus,
 };
 pub use store::{DescriptorStore, StoredDescriptors};

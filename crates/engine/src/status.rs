@@ -166,6 +166,17 @@ pub struct DropStatus {
     pub count: u64,
 }
 
+/// The place of a watched peer, and its last handshake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchedPeer {
+    /// Its public key.
+    pub public_key: PublicKey,
+    /// The source of its last authenticated packet.
+    pub endpoint: SocketAddr,
+    /// The stamp of the last completed handshake. Two handshakes have two of them.
+    pub last_handshake: Duration,
+}
+
 /// One peer, without its secrets.
 #[derive(Clone, Debug)]
 pub struct PeerStatus {

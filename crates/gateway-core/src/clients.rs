@@ -2,8 +2,9 @@
 
 use culvert_ids::ClientId;
 use culvert_policy::gate::PeerKey;
+use culvert_wire::messages::AdmittedDevice;
 use culvert_wire::{Cipher, GrantClaims, PresharedKey, PublicKey};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The change of one peer.
@@ -23,20 +24,57 @@ pub enum PeerUpdate {
         ipv4: Ipv4Addr,
         /// The same of the other family.
         ipv6: Ipv6Addr,
+        /// The plain WireGuard device that it is. Its moves and handshakes are news.
+        device: Option<ClientId>,
     },
     /// There is no such peer any more.
     Remove(PublicKey),
 }
 
-/// A client that holds a grant.
-#[derive(Debug)]
-pub(super) struct Client {
+/// The claims about a client that make it a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    client: ClientId,
     pub(super) key: PublicKey,
-    preshared_key: PresharedKey,
-    pub(super) cipher: Cipher,
-    gate_key: PeerKey,
     pub(super) ipv4: Ipv4Addr,
     pub(super) ipv6: Ipv6Addr,
+    pub(super) cipher: Cipher,
+    is_plain: bool,
+}
+
+impl From<&GrantClaims> for Identity {
+    fn from(claims: &GrantClaims) -> Self {
+        Self {
+            client: claims.client,
+            key: claims.client_key,
+            ipv4: claims.client_ipv4,
+            ipv6: claims.client_ipv6,
+            cipher: claims.cipher,
+            is_plain: claims.plain,
+        }
+    }
+}
+
+impl From<&AdmittedDevice> for Identity {
+    fn from(device: &AdmittedDevice) -> Self {
+        Self {
+            client: device.client,
+            key: device.client_key,
+            ipv4: device.client_ipv4,
+            ipv6: device.client_ipv6,
+            // WireGuard has this one alone.
+            cipher: Cipher::ChaCha20Poly1305,
+            is_plain: true,
+        }
+    }
+}
+
+/// A client that holds a grant, or is admitted without one.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) identity: Identity,
+    preshared_key: PresharedKey,
+    gate_key: PeerKey,
 }
 
 /// Keys and addresses of clients. No two clients have one of them.
@@ -48,34 +86,36 @@ struct Taken {
 }
 
 impl Taken {
-    fn enter(&mut self, id: ClientId, client: &Client) {
-        self.keys.insert(client.key, id);
-        self.ipv4.insert(client.ipv4, id);
-        self.ipv6.insert(client.ipv6, id);
+    fn enter(&mut self, identity: &Identity) {
+        self.keys.insert(identity.key, identity.client);
+        self.ipv4.insert(identity.ipv4, identity.client);
+        self.ipv6.insert(identity.ipv6, identity.client);
     }
 
-    fn remove(&mut self, client: &Client) {
-        self.keys.remove(&client.key);
-        self.ipv4.remove(&client.ipv4);
-        self.ipv6.remove(&client.ipv6);
+    fn remove(&mut self, identity: &Identity) {
+        self.keys.remove(&identity.key);
+        self.ipv4.remove(&identity.ipv4);
+        self.ipv6.remove(&identity.ipv6);
     }
 
     /// True if another client has the key or an address of this one.
-    fn by_another(&self, claims: &GrantClaims) -> bool {
+    fn by_another(&self, identity: &Identity) -> bool {
         let holders = [
-            self.keys.get(&claims.client_key),
-            self.ipv4.get(&claims.client_ipv4),
-            self.ipv6.get(&claims.client_ipv6),
+            self.keys.get(&identity.key),
+            self.ipv4.get(&identity.ipv4),
+            self.ipv6.get(&identity.ipv6),
         ];
         let mut holders = holders.into_iter().flatten();
-        holders.any(|holder| *holder != claims.client)
+        holders.any(|holder| *holder != identity.client)
     }
 }
 
-/// All clients that hold a grant.
+/// All clients that hold a grant or are admitted.
 #[derive(Debug, Default)]
 pub(super) struct Clients {
     clients: BTreeMap<ClientId, Client>,
+    /// Those of them that hold no grant.
+    without_grant: BTreeSet<ClientId>,
     taken: Taken,
     /// Numbers given so far: none is given twice, since gates remember flows by them.
     numbers: u32,
@@ -89,8 +129,19 @@ pub(super) struct Clients {
 const MAX_PAST_NUMBERS: usize = 1 << 15;
 
 impl Clients {
-    pub(super) fn len(&self) -> usize {
-        self.clients.len()
+    /// The number of clients that hold a grant.
+    pub(super) fn with_grants(&self) -> usize {
+        self.clients.len() - self.without_grant.len()
+    }
+
+    /// The client holds a grant.
+    pub(super) fn note_grant(&mut self, id: ClientId) {
+        self.without_grant.remove(&id);
+    }
+
+    /// The client holds none.
+    pub(super) fn note_no_grant(&mut self, id: ClientId) {
+        self.without_grant.insert(id);
     }
 
     /// In the order of their ids.
@@ -112,26 +163,22 @@ impl Clients {
     }
 
     /// True if another client has the key or an address of this one.
-    pub(super) fn conflict_with(&self, claims: &GrantClaims) -> bool {
-        self.taken.by_another(claims)
+    pub(super) fn conflict_with(&self, identity: &Identity) -> bool {
+        self.taken.by_another(identity)
     }
 
-    /// The client is as these claims say. A new key is a new peer with a new number: what the old one
-    /// began is not its flows.
-    pub(super) fn set(&mut self, claims: &GrantClaims, preshared_key: &PresharedKey) -> PeerKey {
-        if let Some(client) = self.clients.get(&claims.client) {
-            let is_same = client.key == claims.client_key
-                && client.preshared_key == *preshared_key
-                && client.cipher == claims.cipher
-                && (client.ipv4, client.ipv6) == (claims.client_ipv4, claims.client_ipv6);
-            if is_same {
+    /// The client is like this. A new key is a new peer with a new number: what the old one began is not its flows.
+    pub(super) fn set(&mut self, identity: &Identity, preshared_key: &PresharedKey) -> PeerKey {
+        let id = identity.client;
+        if let Some(client) = self.clients.get(&id) {
+            if client.identity == *identity && client.preshared_key == *preshared_key {
                 return client.gate_key;
             }
-            if client.key != claims.client_key {
-                self.remove(claims.client);
+            if client.identity.key != identity.key {
+                self.remove(id);
             }
         }
-        let gate_key = self.clients.get(&claims.client).map_or_else(
+        let gate_key = self.clients.get(&id).map_or_else(
             || {
                 self.numbers = self.numbers.wrapping_add(1);
                 PeerKey(self.numbers)
@@ -139,27 +186,25 @@ impl Clients {
             |client| client.gate_key,
         );
         let client = Client {
-            key: claims.client_key,
+            identity: *identity,
             preshared_key: preshared_key.clone(),
-            cipher: claims.cipher,
             gate_key,
-            ipv4: claims.client_ipv4,
-            ipv6: claims.client_ipv6,
         };
         self.updates.push(PeerUpdate::Set {
-            key: client.key,
-            preshared_key: client.preshared_key.clone(),
-            cipher: client.cipher,
+            key: identity.key,
+            preshared_key: preshared_key.clone(),
+            cipher: identity.cipher,
             gate_key,
-            ipv4: client.ipv4,
-            ipv6: client.ipv6,
+            ipv4: identity.ipv4,
+            ipv6: identity.ipv6,
+            device: identity.is_plain.then_some(id),
         });
-        if let Some(before) = self.clients.get(&claims.client) {
-            self.taken.remove(before);
+        if let Some(before) = self.clients.get(&id) {
+            self.taken.remove(&before.identity);
         }
-        self.taken.enter(claims.client, &client);
-        self.clients.insert(claims.client, client);
-        self.name(gate_key, claims.client);
+        self.taken.enter(identity);
+        self.clients.insert(id, client);
+        self.name(gate_key, id);
         gate_key
     }
 
@@ -175,11 +220,12 @@ impl Clients {
         }
     }
 
-    /// The client holds no grant any more. Returns its number.
+    /// The client is no peer any more. Returns its number.
     pub(super) fn remove(&mut self, id: ClientId) -> Option<PeerKey> {
+        self.without_grant.remove(&id);
         let client = self.clients.remove(&id)?;
-        self.taken.remove(&client);
-        self.updates.push(PeerUpdate::Remove(client.key));
+        self.taken.remove(&client.identity);
+        self.updates.push(PeerUpdate::Remove(client.identity.key));
         Some(client.gate_key)
     }
 }

@@ -1,6 +1,6 @@
 //! The data plane as it is to be: peers, and what each may reach.
 
-use super::clients::{Clients, PeerUpdate};
+use super::clients::{Clients, Identity, PeerUpdate};
 use super::grants::{Grants, Held, Visible};
 use super::inbound::InboundSources;
 use super::names::{Lead, Names};
@@ -9,6 +9,7 @@ use super::verify::GrantFault;
 use culvert_ids::ClientId;
 use culvert_policy::gate::{self, GateTable};
 use culvert_policy::{GrantError, Prefix, Target};
+use culvert_wire::PresharedKey;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -83,11 +84,12 @@ impl DataPlane {
         })
     }
 
-    /// Makes peer and table entry of a client anew from its grants.
+    /// Makes peer and table entry of a client anew from its grants. Without a grant, one that is `admitted` is a peer that
+    /// may reach nothing.
     pub(super) fn rebuild(
         &mut self,
         client: ClientId,
-        held: &Grants,
+        (held, admitted): (&Grants, Option<Identity>),
         names: &Names,
         network: Option<&Network>,
     ) -> Result<(), GrantFault> {
@@ -128,15 +130,15 @@ impl DataPlane {
             }
         }
         let Some(latest) = latest else {
-            if let Some(key) = self.clients.remove(client) {
-                self.table.remove_client(key);
-            }
+            self.set_without_grant(client, admitted);
             return Ok(());
         };
         let claims = &latest.claims;
         let addresses: Vec<IpAddr> = vec![claims.client_ipv4.into(), claims.client_ipv6.into()];
         let before = self.clients.gate_key(client);
-        let key = self.clients.set(claims, &latest.preshared_key);
+        let identity = Identity::from(claims);
+        let key = self.clients.set(&identity, &latest.preshared_key);
+        self.clients.note_grant(client);
         if let Some(before) = before.filter(|before| *before != key) {
             self.table.remove_client(before);
         }
@@ -153,6 +155,25 @@ impl DataPlane {
                     error => GrantFault::TooMany(error.to_string()),
                 }
             })
+    }
+}
+
+impl DataPlane {
+    /// A client without a grant is in no table. It stays a peer where it is admitted, and nobody else has its key or an
+    /// address of it.
+    fn set_without_grant(&mut self, client: ClientId, admitted: Option<Identity>) {
+        let admitted = admitted.filter(|identity| !self.clients.conflict_with(identity));
+        let before = match &admitted {
+            Some(_) => self.clients.gate_key(client),
+            None => self.clients.remove(client),
+        };
+        if let Some(key) = before {
+            self.table.remove_client(key);
+        }
+        if let Some(identity) = admitted {
+            self.clients.set(&identity, &PresharedKey::NONE);
+            self.clients.note_no_grant(client);
+        }
     }
 }
 

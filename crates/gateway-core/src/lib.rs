@@ -10,11 +10,13 @@
 
 #![forbid(unsafe_code)]
 
+mod admissions;
 mod backlog;
 mod clients;
 mod counters;
 mod data_plane;
 mod dns;
+mod endpoints;
 mod flows;
 mod gateway;
 mod grant_log;
@@ -43,6 +45,7 @@ mod verify;
 
 pub use clients::PeerUpdate;
 pub use counters::Counters;
+pub use endpoints::HeardDevice;
 pub use flows::MAX_WAITING_FLOWS;
 pub use gateway::{Gateway, NotReady, View};
 pub use grant_log::{

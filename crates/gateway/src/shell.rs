@@ -64,6 +64,10 @@ const LAST_FLOWS_WAIT: Duration = Duration::from_secs(2);
 /// depend on it, but masquerading does.
 const GUARD_INTERVAL: Duration = Duration::from_secs(2);
 
+/// The interval at which it is looked whether plain WireGuard devices are somewhere else. Without news, a look costs the
+/// read of a flag. A move is to be known to the portal within a second.
+const ENDPOINTS_INTERVAL: Duration = Duration::from_millis(200);
+
 /// A timer that is due for this long does not wait for other events to end.
 const TIMER_SLACK: Duration = Duration::from_millis(100);
 
@@ -133,6 +137,8 @@ enum Event {
     Stream(StreamNews<()>),
     /// It is time to look for clients that do not answer.
     Silence,
+    /// It is time to look where plain WireGuard devices are.
+    Endpoints,
     NetworkChanged,
     EndpointsChanged,
     /// IPv4 addresses are reached in another way.
@@ -180,10 +186,12 @@ impl Shell {
         let mut guard = interval(GUARD_INTERVAL);
         let mut flows = interval(FLOWS_INTERVAL);
         let mut silence = interval(SILENCE_INTERVAL);
+        let mut endpoints = interval(ENDPOINTS_INTERVAL);
         flows.set_missed_tick_behavior(MissedTickBehavior::Delay);
         load.set_missed_tick_behavior(MissedTickBehavior::Delay);
         guard.set_missed_tick_behavior(MissedTickBehavior::Delay);
         silence.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        endpoints.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let drain_signal = tokio::signal::unix::SignalKind::user_defined1();
         let mut drain = tokio::signal::unix::signal(drain_signal)
             .map_err(GatewayError::system("wait for a signal"))?;
@@ -211,6 +219,7 @@ impl Shell {
                 _ = load.tick() => Event::Load,
                 _ = flows.tick() => Event::Flows,
                 _ = silence.tick() => Event::Silence,
+                _ = endpoints.tick() => Event::Endpoints,
                 () = sleep_until(wake_up) => Event::Timeout,
                 // Last, because clients and strangers send as much of it as they like.
                 () = devices.tunnel.path_messages.woken() => Event::Paths,
@@ -258,6 +267,7 @@ impl Shell {
             Event::Paths => {}
             Event::Stream(news) => self.handle_stream(news, now),
             Event::Silence => self.watch_for_silence(now)?,
+            Event::Endpoints => self.core.handle_heard(self.devices.tunnel.take_heard()?, now),
             Event::NetworkChanged => self.handle_network(now).await?,
             Event::EndpointsChanged => self.set_candidates(now),
             Event::Nat64 => {

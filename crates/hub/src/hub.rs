@@ -10,6 +10,8 @@ mod gateways;
 mod held_grants;
 mod no_gateway;
 mod path_history;
+mod plain_admissions;
+mod plain_endpoints;
 mod plain_grants;
 mod plain_reviews;
 mod portals;
@@ -25,6 +27,7 @@ pub use gateways::GatewayJoin;
 pub use relays::RelayJoin;
 
 use super::directory::Directory;
+use super::endpoints::Endpoints;
 use super::grants::{Grant, Grants, Stage};
 use super::output::{Outbox, Output, SessionId};
 use super::outside::GatewayRefusals;
@@ -63,6 +66,7 @@ pub struct Hub {
     relays: Relays,
     path_history: PathHistory,
     plain_reviews: PlainReviews,
+    endpoints: Endpoints,
 }
 
 impl Hub {
@@ -79,6 +83,11 @@ impl Hub {
         facts: BTreeMap<ClientId, Facts>,
         now: Timestamp,
     ) -> Self {
+        let plain: BTreeSet<ClientId> = directory.plain_clients().collect();
+        let (presumed, facts): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            facts.into_iter().partition(|(id, _)| plain.contains(id));
+        let presumed = presumed.into_iter().map(|(id, facts)| (id, facts.seen));
+        let presumed = presumed.collect();
         let mut hub = Self {
             directory,
             signer,
@@ -95,6 +104,7 @@ impl Hub {
             relays: Relays::new(now),
             path_history: PathHistory::default(),
             plain_reviews: PlainReviews::default(),
+            endpoints: Endpoints::new(presumed, now),
         };
         hub.restore(grants, now);
         hub

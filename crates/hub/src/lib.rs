@@ -15,6 +15,7 @@
 
 mod directory;
 mod election;
+mod endpoints;
 mod grants;
 mod hub;
 pub mod limits;
@@ -33,12 +34,13 @@ mod views;
 
 pub use directory::{Directory, FeedError};
 pub use election::{Elected, Election, LEASE_MARGIN, MISFIT_PAUSE, Term};
+pub use endpoints::CountryOf;
 pub use hub::{ClientJoin, GatewayJoin, Hub, RelayJoin};
 pub use output::{Output, SessionId};
 pub use reasons::OWNER_RETRY_AFTER_S;
 pub use session::Facts;
 pub use signing::{PORTAL_SECRET_LEN, PortalKeys, SignError, Signer};
 pub use views::{
-    Bar, ClientView, Counters, Explained, ExplainedPolicies, GatewayView, HubStatus, PathView,
+    Bar, ClientView, Counters, DeviceEndpointView, Explained, ExplainedPolicies, GatewayView, HubStatus, JudgedAddress, PathView,
     PolicyView, RelayView, UnmetKind, UnmetView,
 };

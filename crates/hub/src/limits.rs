@@ -76,6 +76,14 @@ pub const STANDING_REVIEW_MS: u64 = 60_000;
 /// ([`GRANT_ANSWER_MS`]) fit in between.
 pub const STANDING_RETRY_MS: u64 = 10_000;
 
+/// The time after its last handshake for which a plain device counts as being where its gateway heard it, in milliseconds.
+/// WireGuard's keys end then (`REJECT_AFTER_TIME`): nothing of the device passes before another handshake.
+pub const ENDPOINT_FRESH_MS: u64 = 180_000;
+
+/// The time after which it is recorded anew that a plain device is where it was, in milliseconds: as for machines with a
+/// session.
+pub const DEVICE_SEEN_EVERY_MS: u64 = 60_000;
+
 /// Addresses of a gateway that are passed on: the client sends to all of them at once.
 pub const MAX_CANDIDATES: usize = 32;
 

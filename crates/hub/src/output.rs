@@ -3,7 +3,7 @@
 use super::limits::{MAX_BATCH, MAX_QUEUED_MESSAGES, MAX_QUEUED_TO_GATEWAY};
 use culvert_base::{LogLine, LogQueue};
 use culvert_ids::GrantId;
-use culvert_store::{AccessEntry, FlowBatch, Grant};
+use culvert_store::{AccessEntry, FlowBatch, Grant, SeenMachine};
 use culvert_wire::messages::{ReasonCode, Sequenced, ToClient, ToGateway, ToRelay};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -48,6 +48,8 @@ pub enum Output {
     EndGrants(Vec<GrantId>),
     /// Append to the access log; at most [`MAX_BATCH`].
     AccessLog(Vec<AccessEntry>),
+    /// Record where machines without a session were last seen; at most [`MAX_BATCH`].
+    Seen(Vec<SeenMachine>),
     /// Append to the flow log; then [`handle_flows_written`](super::Hub::handle_flows_written).
     Flows {
         /// The session that told of them.
@@ -71,6 +73,7 @@ pub(super) struct Outbox {
     saves: VecDeque<Grant>,
     ends: VecDeque<GrantId>,
     log: VecDeque<AccessEntry>,
+    seen: VecDeque<SeenMachine>,
     /// Lines for the log of the process.
     lines: LogQueue,
     /// A gateway tells the next once the one before was taken.
@@ -168,6 +171,10 @@ impl Outbox {
         self.log.push_back(entry);
     }
 
+    pub(super) fn seen(&mut self, machine: SeenMachine) {
+        self.seen.push_back(machine);
+    }
+
     pub(super) fn push_line(&mut self, line: LogLine) {
         self.lines.push(line);
     }
@@ -199,6 +206,9 @@ impl Outbox {
         }
         if !self.log.is_empty() {
             return Some(Output::AccessLog(batch(&mut self.log)));
+        }
+        if !self.seen.is_empty() {
+            return Some(Output::Seen(batch(&mut self.seen)));
         }
         if let Some((session, batch)) = self.flows.pop_front() {
             return Some(Output::Flows { session, batch });

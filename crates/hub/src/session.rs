@@ -1,6 +1,7 @@
 //! State of connected clients and gateways.
 
 use super::SessionId;
+use super::endpoints::SessionDevices;
 use super::limits::{
     DENIAL_REST_MS, MAX_CANDIDATES, MAX_DENIALS_REMEMBERED, MAX_GRANTS_PER_GATEWAY, REQUEST_BURST,
     REQUESTS_PER_S,
@@ -150,6 +151,8 @@ pub(super) struct GatewaySession {
     pub(super) nat: Option<NatMapping>,
     /// Grants that it has not said to hold, while it is yet to name more of those that it does.
     pub(super) unconfirmed: Option<BTreeSet<GrantId>>,
+    /// Plain WireGuard devices, as far as it was told of them and has told where they are.
+    pub(super) devices: SessionDevices,
 }
 
 /// Facts that a gateway tells of itself.
@@ -173,6 +176,8 @@ pub(super) struct Announced {
     pub(super) takes_pages: bool,
     /// It answers all DNS questions of plain WireGuard devices.
     pub(super) answers_plain: bool,
+    /// It admits plain WireGuard devices without a grant, and tells where they are.
+    pub(super) tells_endpoints: bool,
 }
 
 impl Announced {
@@ -202,6 +207,7 @@ impl Announced {
             uses_relays: features.contains(&GatewayFeature::Relays),
             takes_pages: features.contains(&GatewayFeature::GrantPages),
             answers_plain: features.contains(&GatewayFeature::PlainDns),
+            tells_endpoints: features.contains(&GatewayFeature::DeviceEndpoints),
         };
         announced.replace_candidates(candidates);
         announced

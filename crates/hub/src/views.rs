@@ -7,7 +7,7 @@ use culvert_wire::Timestamp;
 use culvert_wire::messages::{GatewayLoad, PathKind, ReasonCode, RelayLoad};
 use culvert_wire::model::Applications;
 use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// The status of the hub, in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -147,12 +147,43 @@ pub struct Explained {
     pub applications_in_words: Option<String>,
     /// The ranges into which the resource's names may lead. The gateway enforces this.
     pub within: Option<Vec<String>>,
+    /// The address that conditions about addresses judged, where a policy has one.
+    #[serde(default)]
+    pub judged: Option<JudgedAddress>,
     /// The time and text of a gateway's last refusal of a name that led out of `within`.
     pub outside: Option<(Timestamp, String)>,
     /// The time and text of a gateway's last refusal of the resource for being on the gateway's own machine.
     pub refused_at_host: Option<(Timestamp, String)>,
     /// The gateway that would be given, or the reason for which none can be.
     pub gateway: Result<GatewayId, String>,
+}
+
+/// The address of a client that conditions judged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JudgedAddress {
+    /// The address; none where nobody knows it.
+    pub address: Option<IpAddr>,
+    /// The gateway that hears a plain WireGuard device. Any other client is seen by the portal.
+    pub gateway: Option<GatewayId>,
+    /// The device's last handshake with that gateway.
+    pub handshake: Option<Timestamp>,
+    /// The device moves too often to be anywhere.
+    pub is_unsettled: bool,
+    /// The gateway is of a version that does not tell.
+    pub is_untold: bool,
+}
+
+/// The place of a plain WireGuard device, as a gateway hears it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceEndpointView {
+    /// The gateway.
+    pub gateway: GatewayId,
+    /// The source address of the device's packets; none while it moves too often.
+    pub address: Option<IpAddr>,
+    /// The last handshake.
+    pub handshake: Timestamp,
+    /// The handshake is recent enough for conditions.
+    pub counts: bool,
 }
 
 /// A decision of the policies, and the outcome of each.

@@ -2,7 +2,8 @@
 
 use super::{Caller, Service, warnings};
 use culvert_base::quoted;
-use culvert_hub::{Explained, UnmetKind, UnmetView};
+use culvert_hub::limits::ENDPOINT_FRESH_MS;
+use culvert_hub::{Explained, JudgedAddress, UnmetKind, UnmetView};
 use culvert_ids::{ClientId, ResourceId};
 use culvert_portal_base::Fault;
 use culvert_store::{self as store, EntityId, MAX_BATCH};
@@ -46,6 +47,10 @@ impl Service {
             }
             Err(_) => None,
         };
+        let judged = match &explained.judged {
+            Some(judged) => Some(self.judged_in_words(caller, judged).await?),
+            None => None,
+        };
         let mut text = in_words(
             &explained,
             &client.name,
@@ -53,6 +58,10 @@ impl Service {
             &policies,
             gateway.as_ref(),
         );
+        if let Some(line) = judged {
+            text.push('\n');
+            text.push_str(&line);
+        }
         for line in names_in_words(&explained, resource.target.kind) {
             text.push('\n');
             text.push_str(&line);
@@ -76,9 +85,46 @@ impl Service {
                 at: *at,
                 text: text.clone(),
             }),
+            judged_address: explained.judged.as_ref().and_then(|judged| judged.address),
             gateway,
         };
         Ok((explanation, explained))
+    }
+
+    /// The address that conditions judged, and its origin.
+    async fn judged_in_words(
+        &self,
+        caller: &Caller,
+        judged: &JudgedAddress,
+    ) -> Result<String, Fault> {
+        let Some(gateway) = judged.gateway else {
+            return Ok(match judged.address {
+                Some(address) => format!("address: {address}, as the portal saw the client"),
+                None => "address: unknown, because the client has not connected".to_owned(),
+            });
+        };
+        let row: store::Gateway = self.read(caller, gateway).await?;
+        let name = quoted(&row.name);
+        let minutes = ENDPOINT_FRESH_MS / 60_000;
+        Ok(match (judged.address, judged.handshake) {
+            (Some(address), Some(at)) => {
+                format!("address: {address}, where {name} hears the device; last handshake {at}")
+            }
+            (Some(address), None) => {
+                format!("address: {address}, as last recorded; {name} has not told where the device is yet")
+            }
+            (None, _) if judged.is_untold => format!(
+                "address: unknown, because {name} is of an earlier version and does not tell where devices are: update the \
+                 gateway"
+            ),
+            (None, _) if judged.is_unsettled => format!(
+                "address: unknown, because {name} hears the device at changing addresses: is its file on two devices?"
+            ),
+            (None, Some(at)) => format!(
+                "address: unknown, because the last handshake with {name} was at {at}; it counts for {minutes} minutes"
+            ),
+            (None, None) => format!("address: unknown, because {name} has not heard the device"),
+        })
     }
 
     /// The outcome of each policy. One question has the names of [`MAX_BATCH`] of them.

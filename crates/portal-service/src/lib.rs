@@ -76,6 +76,7 @@ pub use authenticate::EndedSession;
 pub use caller::Caller;
 pub use choices::{Choices, MAX_CHOICES};
 pub use counts::Outdated;
+pub use plain_clients::DEVICE_HEARD_MS;
 pub use device_gateways::DeviceGateway;
 pub use diagnosis::{Diagnosis, Mend, Mendable, PortAnswer};
 pub use export::{ExportFilter, ExportFormat};

@@ -7,17 +7,23 @@ mod file;
 use super::write::at_reference;
 use super::{Caller, Service, names, show};
 use culvert_base::quoted;
-use culvert_hub::limits::{MAX_RESOURCES_PER_CLIENT, MAX_STANDING_GRANTS};
+use culvert_hub::limits::{
+    DEVICE_SEEN_EVERY_MS, ENDPOINT_FRESH_MS, MAX_RESOURCES_PER_CLIENT, MAX_STANDING_GRANTS,
+};
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, SiteId};
 use culvert_policy::Prefix;
 use culvert_portal_base::{Fault, birth, now};
 use culvert_store::{self as store, EntityId, ListFilter, MAX_PLAIN_CLIENT_GATEWAYS, Part, Role};
-use culvert_wire::api::{NewPlainClient, PlainClientFile, PlainClientRekey};
+use culvert_wire::api::{NewPlainClient, PlainClientEndpoint, PlainClientFile, PlainClientRekey};
 use culvert_wire::model::TargetKind;
 use endpoint::{checked_endpoints, nearness};
 use file::{Networks, SiteGateway};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+
+/// A plain WireGuard device was heard lately if its row says so for this time, in milliseconds: as long as an address
+/// counts, and the interval at which the row is written.
+pub const DEVICE_HEARD_MS: u64 = ENDPOINT_FRESH_MS + DEVICE_SEEN_EVERY_MS;
 
 /// Gateways that a message names: enough to choose from.
 const MAX_GATEWAYS_NAMED: usize = 10;
@@ -55,11 +61,22 @@ impl Service {
         self.file_of(caller, added, gateways, endpoints).await
     }
 
-    /// The contents of the device's file, as of now.
+    /// The contents of the device's file, as of now. Each gateway has an address that it reports.
     pub async fn plain_client_file(
         &self,
         caller: &Caller,
         id: ClientId,
+    ) -> Result<PlainClientFile, Fault> {
+        self.plain_client_file_with(caller, id, BTreeMap::new())
+            .await
+    }
+
+    /// The same, but gateways with one of these endpoints have that.
+    pub async fn plain_client_file_with(
+        &self,
+        caller: &Caller,
+        id: ClientId,
+        endpoints: BTreeMap<GatewayId, String>,
     ) -> Result<PlainClientFile, Fault> {
         let row = self.visible_client(caller, id).await?;
         check_is_plain(&row)?;
@@ -72,7 +89,26 @@ impl Service {
                 Err(fault) => return Err(fault),
             }
         }
-        self.file_of(caller, row, gateways, BTreeMap::new()).await
+        let endpoints = checked_endpoints(endpoints, &gateways)?;
+        self.file_of(caller, row, gateways, endpoints).await
+    }
+
+    /// The places where gateways hear a device, the newest handshake first.
+    pub async fn plain_client_endpoints(
+        &self,
+        caller: &Caller,
+        id: ClientId,
+    ) -> Result<Vec<PlainClientEndpoint>, Fault> {
+        let row = self.visible_client(caller, id).await?;
+        check_is_plain(&row)?;
+        let views = self.served.device_endpoints(caller.account(), id).await?;
+        let views = views.into_iter().map(|view| PlainClientEndpoint {
+            gateway: view.gateway,
+            address: view.address,
+            last_handshake: view.handshake,
+            counts: view.counts,
+        });
+        Ok(views.collect())
     }
 
     /// Gives a device another key, and perhaps other gateways. Its access by the earlier key ends at once.

@@ -1,7 +1,7 @@
 //! The account that this portal serves, and its sessions.
 
 use culvert_control_server::{Listener, Sessions};
-use culvert_hub::{ClientView, Explained, GatewayView, HubStatus, RelayView};
+use culvert_hub::{ClientView, DeviceEndpointView, Explained, GatewayView, HubStatus, RelayView};
 use culvert_ids::{AccountId, ClientId, GatewayId, PortalId, ResourceId};
 use culvert_portal_base::{Fault, Leadership, UnwrittenRecords, now};
 use culvert_store::{Grant, MachineId};
@@ -83,6 +83,19 @@ impl Served {
             true => self.sessions.relays().await.ok_or_else(|| self.no_hub()),
             false => Ok(Vec::new()),
         }
+    }
+
+    /// The places where gateways hear a plain WireGuard device of an account.
+    pub(super) async fn device_endpoints(
+        &self,
+        account: AccountId,
+        client: ClientId,
+    ) -> Result<Vec<DeviceEndpointView>, Fault> {
+        if !self.is(account) {
+            return Ok(Vec::new());
+        }
+        let views = self.sessions.device_endpoints(client).await;
+        views.ok_or_else(|| self.no_hub())
     }
 
     /// Grants of a client or a gateway that are in force.

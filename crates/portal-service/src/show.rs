@@ -182,7 +182,11 @@ pub(super) fn client(row: store::Client) -> api::Client {
         gateways: row.gateways,
         verified: row.verified,
         revoked: row.revoked,
-        software: seen.as_ref().map(|seen| seen.software.clone()),
+        // A plain device says none.
+        software: seen
+            .as_ref()
+            .map(|seen| seen.software.clone())
+            .filter(|software| !software.is_empty()),
         last_seen: seen.as_ref().map(|seen| seen.at),
         last_address: seen.and_then(|seen| seen.address),
         version: row.stamp.version,

@@ -99,6 +99,7 @@ fn described() -> (axum::Router<Api>, OpenApi) {
         .merge(machines::<Client>())
         .routes(routes!(plain_clients::add))
         .routes(routes!(plain_clients::show))
+        .routes(routes!(plain_clients::endpoints))
         .routes(routes!(plain_clients::rekey))
         .merge(complete::<Resource>())
         .merge(complete::<Policy>())

@@ -1,6 +1,7 @@
 //! The sessions' messages. `docs/access.md` tells their order.
 
 mod client;
+mod devices;
 mod flows;
 mod gateway;
 mod portals;
@@ -8,6 +9,7 @@ mod relay;
 mod shared;
 
 pub use client::{ClientFeature, FromClient, MAX_CLIENT_MESSAGE_LEN, ToClient};
+pub use devices::{AdmittedDevice, DeviceEndpoint, MAX_DEVICES_PER_MESSAGE};
 pub use flows::{EndedFlow, FlowEnd, FlowReport, GatewayFeature, MAX_FLOWS_PER_REPORT};
 pub use gateway::{FromGateway, GRANTS_PER_PAGE, GatewayLoad, GrantLabels, ToGateway};
 pub use portals::{MAX_PORTAL_PINS, MAX_PORTAL_URLS, MAX_STORED_PORTALS_LEN, PortalSet};

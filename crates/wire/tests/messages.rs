@@ -5,9 +5,9 @@
 use culvert_ids::{ClientId, GatewayId, GrantId, RelayId, ResourceId, SiteId};
 use culvert_policy::conditions::OperatingSystem;
 use culvert_wire::messages::{
-    ClientFeature, EndedFlow, Existence, FlowEnd, FlowReport, FromClient, FromGateway, FromRelay,
+    AdmittedDevice, ClientFeature, DeviceEndpoint, EndedFlow, Existence, FlowEnd, FlowReport, FromClient, FromGateway, FromRelay,
     GatewayFeature, GatewayLoad, GrantLabels, Interface, MAX_CLIENT_MESSAGE_LEN,
-    MAX_FLOWS_PER_REPORT, MAX_NAMES, NatMapping, PathKind, PortalSet, Ranges, Reason, ReasonCode,
+    MAX_DEVICES_PER_MESSAGE, MAX_FLOWS_PER_REPORT, MAX_NAMES, NatMapping, PathKind, PortalSet, Ranges, Reason, ReasonCode,
     RelayAccess, RelayLoad, RelayPlace, RelayPort, RelayReach, RelayTls, ResolvedName, Sequenced,
     ToClient, ToGateway, ToRelay, WantedName, decode_sequenced,
 };
@@ -263,6 +263,10 @@ fn from_gateway() -> Vec<FromGateway> {
         FromGateway::NatFound {
             mapping: NatMapping::None,
         },
+        FromGateway::DeviceEndpoints {
+            devices: vec![device_endpoint()],
+            more: true,
+        },
         FromGateway::Unsupported {
             kind: "new".to_owned(),
         },
@@ -311,6 +315,54 @@ fn a_full_report_of_flows_is_short_enough_for_a_message() {
     report.flows = vec![flow; MAX_FLOWS_PER_REPORT];
     let text = encode(&FromGateway::Flows(report));
     assert!(text.len() < MAX_FLOWS_PER_REPORT * 500, "{}", text.len());
+}
+
+fn device_endpoint() -> DeviceEndpoint {
+    DeviceEndpoint {
+        client: ClientId::from_bytes([7; 16]),
+        client_key: PublicKey::from_bytes([9; 32]),
+        address: Some("2001:db80:1111:2222:3333:4444:5555:6666".parse().unwrap()),
+        handshake: Timestamp::from_unix_ms(1_800_000_000_123),
+    }
+}
+
+fn admitted_device() -> AdmittedDevice {
+    AdmittedDevice {
+        client: ClientId::from_bytes([7; 16]),
+        client_key: PublicKey::from_bytes([9; 32]),
+        client_ipv4: "100.111.222.133".parse().unwrap(),
+        client_ipv6: "fd00:2021:1111:2222:3333:4444:5555:6666"
+            .parse()
+            .unwrap(),
+    }
+}
+
+#[test]
+fn full_lists_of_devices_are_short_enough_for_a_message() {
+    let endpoints = FromGateway::DeviceEndpoints {
+        devices: vec![device_endpoint(); MAX_DEVICES_PER_MESSAGE],
+        more: true,
+    };
+    let admitted = ToGateway::DevicesAdmitted {
+        devices: vec![admitted_device(); MAX_DEVICES_PER_MESSAGE],
+        more: true,
+        kept_s: u32::MAX,
+    };
+    for text in [encode(&endpoints), encode(&admitted)] {
+        assert!(text.len() < MAX_DEVICES_PER_MESSAGE * 250, "{}", text.len());
+    }
+}
+
+#[test]
+fn a_device_without_an_address_says_so_by_leaving_it_out() {
+    let mut endpoint = device_endpoint();
+    endpoint.address = None;
+    let text = serde_json::to_string(&endpoint).unwrap();
+    assert!(!text.contains("address"), "{text}");
+    assert_eq!(
+        serde_json::from_str::<DeviceEndpoint>(&text).unwrap(),
+        endpoint
+    );
 }
 
 fn to_gateway() -> Vec<ToGateway> {
@@ -368,6 +420,17 @@ fn to_gateway() -> Vec<ToGateway> {
             candidates: vec!["192.0.2.7:51820".parse().unwrap()],
         },
         ToGateway::FlowsTaken { run: 1, batch: 2 },
+        ToGateway::DevicesAdmitted {
+            devices: vec![admitted_device()],
+            more: true,
+            kept_s: 3_600,
+        },
+        ToGateway::DeviceAdmitted {
+            device: admitted_device(),
+        },
+        ToGateway::DeviceDismissed {
+            client: ClientId::from_bytes([7; 16]),
+        },
         ToGateway::Unsupported {
             kind: "new".to_owned(),
         },

@@ -215,6 +215,9 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         nat,
         r#"{"type":"draining","on":true}"#.to_owned(),
         format!(
+            r#"{{"type":"device_endpoints","devices":[{{"client":"cli_{ID}","client_key":"{key}","address":"198.51.100.7","handshake":"2027-01-31T18:00:00Z"}},{{"client":"cli_{ID}","client_key":"{key}","handshake":"2027-01-31T18:00:00Z"}}],"more":true}}"#
+        ),
+        format!(
             r#"{{"type":"flows","run":9,"batch":1,"lost":2,"flows":[{{"client":"cli_{ID}","resource":"res_{ID}","grant":"grt_{ID}","protocol":6,"address":"10.1.2.3","port":443,"started":"2027-01-31T18:00:00Z","ended":"2027-01-31T18:00:01Z","sent_bytes":1,"sent_packets":2,"received_bytes":3,"received_packets":4,"end":"later"}}]}}"#
         ),
     ];
@@ -287,6 +290,13 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         r#"{"epoch":7,"seq":2,"type":"verification","awaited":true}"#.to_owned(),
         r#"{"epoch":7,"seq":2,"type":"flow_log","on":true}"#.to_owned(),
         r#"{"epoch":7,"seq":3,"type":"flows_taken","run":9,"batch":1}"#.to_owned(),
+        format!(
+            r#"{{"epoch":7,"seq":2,"type":"devices_admitted","devices":[{{"client":"cli_{ID}","client_key":"{key}","client_ipv4":"100.64.0.9","client_ipv6":"fd00:2021:1111::9"}}],"more":true,"kept_s":3600}}"#
+        ),
+        format!(
+            r#"{{"epoch":7,"seq":3,"type":"device_admitted","device":{{"client":"cli_{ID}","client_key":"{key}","client_ipv4":"100.64.0.9","client_ipv6":"fd00:2021:1111::9"}}}}"#
+        ),
+        format!(r#"{{"epoch":7,"seq":4,"type":"device_dismissed","client":"cli_{ID}"}}"#),
         format!(r#"{{"epoch":7,"seq":1,"type":"refused","reason":{reason}}}"#),
     ];
     let of_relay = [

@@ -321,6 +321,7 @@ impl Play {
                 | Output::Close { .. }
                 | Output::SaveGrants(_)
                 | Output::EndGrants(_)
+                | Output::Seen(_)
                 | Output::AccessLog(_)
                 | Output::Flows { .. }
                 | Output::Traffic { .. } => {}

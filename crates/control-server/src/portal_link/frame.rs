@@ -88,6 +88,8 @@ pub(crate) enum Ask {
         machine: MachineId,
         limit: usize,
     },
+    /// A leader of before it does not know it.
+    DeviceEndpoints(ClientId),
     Explain {
         client: ClientId,
         resource: ResourceId,

@@ -8,7 +8,9 @@ use crate::exit::Failure;
 use clap::{Args, Subcommand};
 use culvert_ids::ClientId;
 use culvert_wire::Timestamp;
-use culvert_wire::api::{Actor, Client, ClientPatch, ClientSession, Gateway};
+use culvert_wire::api::{
+    Actor, Client, ClientPatch, ClientSession, Gateway, PlainClientEndpoint,
+};
 use std::collections::HashMap;
 
 /// Clients: machines that use resources
@@ -116,6 +118,7 @@ async fn show(shell: &mut Shell, which: &Which) -> Result<(), Failure> {
     let actor: Actor = shell.api.by_id(client.actor).await?;
     let gateways = gateways_of(shell, &client).await?;
     let since = connected_since(shell).await?;
+    let heard = heard_by(shell, &client).await?;
     let shown = Listed::of(client, &since);
     shell.format.record(&shown, || {
         let client = &shown.thing;
@@ -137,6 +140,7 @@ async fn show(shell: &mut Shell, which: &Which) -> Result<(), Failure> {
             ("connected", connected(shown.connected_since)),
             ("seen", instant(client.last_seen)),
             ("seen from", from.unwrap_or_else(|| "-".to_owned())),
+            ("heard by", heard.clone()),
             ("created", instant(Some(client.created))),
             ("changed", instant(Some(client.updated))),
             ("version", client.version.to_string()),
@@ -152,6 +156,31 @@ async fn gateways_of(shell: &mut Shell, client: &Client) -> Result<String, Failu
     let names = shell.api.names::<Gateway>().await?;
     let named: Vec<_> = client.gateways.iter().map(|id| names.of(id)).collect();
     Ok(format!("{} (plain WireGuard)", named.join(", ")))
+}
+
+/// The gateways that hear a plain WireGuard device, and where.
+async fn heard_by(shell: &mut Shell, client: &Client) -> Result<String, Failure> {
+    if client.gateways.is_empty() {
+        return Ok("-".to_owned());
+    }
+    let path = format!("/plain-clients/{}/endpoints", client.id);
+    let heard: Vec<PlainClientEndpoint> = shell.api.get(&path, &Query::default()).await?;
+    if heard.is_empty() {
+        return Ok("-".to_owned());
+    }
+    let names = shell.api.names::<Gateway>().await?;
+    let lines = heard.iter().map(|endpoint| {
+        let address = endpoint.address.map(|address| address.to_string());
+        let address = address.unwrap_or_else(|| "changing addresses".to_owned());
+        let age = match endpoint.counts {
+            true => "",
+            false => ", too old for conditions",
+        };
+        let gateway = names.of(&endpoint.gateway);
+        let at = endpoint.last_handshake;
+        format!("{gateway} at {address} (handshake {at}{age})")
+    });
+    Ok(lines.collect::<Vec<_>>().join(", "))
 }
 
 /// The clients that are connected, and since when.

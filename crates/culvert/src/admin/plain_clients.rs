@@ -58,6 +58,11 @@ pub(super) struct FileArguments {
     /// Write it to FILE, mode 0600, instead of printing it; FILE must not be there yet
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Host and port of the gateway, of one of several as GATEWAY=HOST:PORT [default: an address that the gateway reports]
+    ///
+    /// The portal does not keep the one that the device was added with: it is for that file.
+    #[arg(long = "endpoint", value_name = "HOST:PORT")]
+    endpoints: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -92,7 +97,7 @@ Examples:
     --gateway depot --endpoint depot=depot.example.com:51820
   culvert admin plain-client add tablet --actor ada \\
     --public-key xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=
-  culvert admin plain-client file phone
+  culvert admin plain-client file phone --endpoint vpn.example.com:51820
   culvert admin plain-client rekey phone --qr";
 
 /// The outcome that is not known after Ctrl-C.
@@ -133,7 +138,17 @@ async fn add(shell: &mut Shell, add: AddArguments) -> Result<(), Failure> {
 async fn file(shell: &mut Shell, arguments: &FileArguments) -> Result<(), Failure> {
     let client: Client = shell.api.find(&arguments.which.which).await?;
     let path = format!("/plain-clients/{}", client.id);
-    let file: PlainClientFile = shell.api.get(&path, &Query::default()).await?;
+    let endpoints = resolve_endpoints(
+        &mut shell.api,
+        &arguments.endpoints,
+        (&[], &client.gateways),
+    )
+    .await?;
+    let endpoints = endpoints.iter();
+    let endpoints: Vec<_> = endpoints.map(|(id, to)| format!("{id}={to}")).collect();
+    let given = (!endpoints.is_empty()).then(|| endpoints.join(","));
+    let query = Query::default().with_some("endpoints", given);
+    let file: PlainClientFile = shell.api.get(&path, &query).await?;
     match &arguments.out {
         Some(out) => print_file(shell.format, &file, out),
         None => delivery::print(shell.format, &file),
@@ -188,21 +203,31 @@ impl Through {
         for which in &self.gateways {
             gateways.push(api.id_of::<Gateway>(which).await?);
         }
-        let mut endpoints = BTreeMap::new();
-        for given in &self.endpoints {
-            // Neither a host nor a port has a `=`. A name may have one.
-            let (gateway, endpoint) = match given.rsplit_once('=') {
-                Some((which, endpoint)) => (api.id_of::<Gateway>(which).await?, endpoint),
-                None => (only_gateway(api, &gateways, own).await?, given.as_str()),
-            };
-            if endpoints.insert(gateway, endpoint.to_owned()).is_some() {
-                return Err(usage(
-                    "a gateway has one endpoint in a file: name one of them",
-                ));
-            }
-        }
+        let endpoints = resolve_endpoints(api, &self.endpoints, (&gateways, own)).await?;
         Ok((gateways, endpoints))
     }
+}
+
+/// The endpoints of each gateway. `named` are the gateways of the command, and `own` those that the device has.
+async fn resolve_endpoints(
+    api: &mut Api,
+    given: &[String],
+    (named, own): (&[GatewayId], &[GatewayId]),
+) -> Result<BTreeMap<GatewayId, String>, Failure> {
+    let mut endpoints = BTreeMap::new();
+    for given in given {
+        // Neither a host nor a port has a `=`. A name may have one.
+        let (gateway, endpoint) = match given.rsplit_once('=') {
+            Some((which, endpoint)) => (api.id_of::<Gateway>(which).await?, endpoint),
+            None => (only_gateway(api, named, own).await?, given.as_str()),
+        };
+        if endpoints.insert(gateway, endpoint.to_owned()).is_some() {
+            return Err(usage(
+                "a gateway has one endpoint in a file: name one of them",
+            ));
+        }
+    }
+    Ok(endpoints)
 }
 
 /// The gateway of an endpoint that names none.

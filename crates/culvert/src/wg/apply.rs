@@ -110,6 +110,7 @@ fn peer_change(
         candidates: None,
         begin_handshake: false,
         gate_key: None,
+        watch: false,
         keepalive: peer
             .keepalive
             .into_option()

@@ -77,6 +77,15 @@ fn a_new_key_pair_s_private_half_is_in_the_file_alone() {
         file.contains("Endpoint = depot.example.com:51820"),
         "{file}"
     );
+    // The portal keeps no endpoint: given again, they make the same file but for the key.
+    let again = shell.line(
+        "plain-client file phone --endpoint gate=192.0.2.1:51820 --endpoint store=depot.example.com:51820",
+    );
+    let again = again.ok();
+    for words in ["Endpoint = 192.0.2.1:51820", "Endpoint = depot.example.com:51820"] {
+        assert!(again.contains(words), "{again}");
+    }
+    assert_eq!(again.trim_end(), file.replace(&private, PLACEHOLDER).trim_end());
     // Nobody else has it: neither the answers, nor the files and logs of the portal.
     for told in [
         told,

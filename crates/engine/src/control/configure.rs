@@ -192,6 +192,9 @@ impl Control {
         if let Some(key) = change.gate_key {
             state.shared.set_gate_key(key);
         }
+        if change.watch {
+            state.shared.watch_endpoint(&self.workers.shared().watch);
+        }
         if let Some(candidates) = change.candidates {
             if let Some(first) = candidates.first()
                 && state.shared.endpoint().is_none()

@@ -325,6 +325,7 @@ impl Control {
                 } => {
                     if let Some(state) = self.peers.get(peer) {
                         state.shared.note_round_trip(round_trip);
+                        state.shared.note_for_watch();
                         tracing::debug!(peer = ?state.shared.public_key, ?round_trip, "handshake completed");
                     }
                 }

@@ -8,7 +8,7 @@ use super::thread::Control;
 use crate::clock;
 use crate::status::{
     BatchStatus, DropStatus, FeatureStatus, HandshakeStatus, PathMessageStatus, PeerStatus, Status,
-    WorkerStatus,
+    WatchedPeer, WorkerStatus,
 };
 use culvert_base::BootTime;
 use culvert_datapath::Gates;
@@ -100,6 +100,21 @@ impl Control {
             let unanswered = state.shared.activity.unanswered_since();
             unanswered.is_some_and(|since| span.contains(&now.saturating_since(since)))
         })
+    }
+
+    /// The watched peers that have moved or had a handshake since the last call. It costs this thread those alone.
+    pub(super) fn take_watched(&self) -> Vec<WatchedPeer> {
+        let changed = self.workers.shared().watch.take();
+        let states = changed.into_iter().filter_map(|id| self.peers.get(id));
+        let watched = states.filter_map(|state| {
+            let last_handshake = self.handshakes.handshaker.last_handshake(state.shared.id)?;
+            Some(WatchedPeer {
+                public_key: state.shared.public_key,
+                endpoint: state.shared.endpoint()?.address,
+                last_handshake: last_handshake.to_unix(),
+            })
+        });
+        watched.collect()
     }
 
     fn features(&self) -> Vec<FeatureStatus> {

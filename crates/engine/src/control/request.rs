@@ -4,6 +4,7 @@ use super::peer_facts::StatusReport;
 use crate::configuration::{Change, Configuration};
 use crate::error::EngineError;
 use crate::flows::TakenFlows;
+use crate::status::WatchedPeer;
 use culvert_base::PublicKey;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -22,6 +23,7 @@ pub(crate) enum Request {
         to: SocketAddr,
     },
     RepeatInitiation(PublicKey, SocketAddr),
+    Watched(SyncSender<Vec<WatchedPeer>>),
     Flows {
         with_lasting: bool,
         answer: SyncSender<TakenFlows>,

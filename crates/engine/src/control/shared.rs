@@ -6,7 +6,7 @@ use crate::sockets::View;
 use crate::wake_flag::WakeFlag;
 use crossbeam_queue::ArrayQueue;
 use culvert_datapath::{
-    Command, Event, Gates, HandshakeMessage, MAX_PATH_MESSAGE_LEN, PathMessage,
+    Command, EndpointWatch, Event, Gates, HandshakeMessage, MAX_PATH_MESSAGE_LEN, PathMessage,
 };
 use culvert_policy::gate::ClientGate;
 use culvert_session::parse::INITIATION_LEN;
@@ -69,6 +69,8 @@ pub(crate) struct Shared {
     pub(crate) gates: Option<Arc<Gates>>,
     /// Of a client's device.
     pub(crate) client_gate: Option<Arc<ClientGate>>,
+    /// Watched peers that have moved or had a handshake.
+    pub(crate) watch: Arc<EndpointWatch>,
 }
 
 /// The gates of a device: none, or one of the two.
@@ -108,6 +110,7 @@ impl Shared {
             leaving: AtomicBool::new(false),
             gates: gates.gateway,
             client_gate: gates.client,
+            watch: Arc::default(),
         })
     }
 

@@ -211,6 +211,9 @@ impl Control {
                 Request::HasSilentPeer(span, answer) => {
                     let _gone = answer.send(self.has_silent_peer(&span));
                 }
+                Request::Watched(answer) => {
+                    let _gone = answer.send(self.take_watched());
+                }
                 Request::PinEndpoint(key, address) => {
                     self.pin_endpoint(&key, address, clock.now);
                 }

@@ -1,6 +1,7 @@
 //! The end and the change of grants.
 
 use super::Gateway;
+use crate::clients::Identity;
 use crate::grants::Held;
 use crate::journal::AccessEvent;
 use crate::services::ChangedServices;
@@ -45,6 +46,7 @@ impl Gateway {
 
     pub(super) fn drop_all_grants(&mut self, now: BootTime) {
         self.retain_grants(&BTreeSet::new(), now);
+        self.drop_admissions();
         self.forget_pending();
     }
 
@@ -159,7 +161,10 @@ impl Gateway {
             self.dns.plain.forget(client);
         }
         let network = self.network.as_ref();
+        let admitted = self.admissions.get(client).cloned();
+        let admitted = admitted.filter(|device| device.client_key != self.options.public_key);
+        let admitted = admitted.as_ref().map(Identity::from);
         self.data_plane
-            .rebuild(client, &self.grants, &self.dns.names, network)
+            .rebuild(client, (&self.grants, admitted), &self.dns.names, network)
     }
 }

@@ -148,6 +148,13 @@ impl Gateway {
                 client_key,
                 candidates,
             } => self.paths.set_candidates(client_key, candidates, now),
+            ToGateway::DevicesAdmitted {
+                devices,
+                more,
+                kept_s,
+            } => self.hear_admitted(devices, more, kept_s, now),
+            ToGateway::DeviceAdmitted { device } => self.admit(device, now),
+            ToGateway::DeviceDismissed { client } => self.dismiss(client),
             ToGateway::FlowsTaken { run, batch } => self.flows_taken(run, batch, now),
             ToGateway::Unsupported { kind } => {
                 let line = LogLine::warn("the portal does not know a message of this gateway");

@@ -1,5 +1,6 @@
 //! The gateway: its parts, and how an event goes through them.
 
+mod devices;
 mod flows;
 mod grants;
 mod host_addresses;
@@ -15,9 +16,11 @@ mod take;
 
 pub use report::{NotReady, View};
 
+use crate::admissions::Admissions;
 use crate::counters::Counters;
 use crate::data_plane::DataPlane;
 use crate::dns::Dns;
+use crate::endpoints::Endpoints;
 use crate::flows::Flows;
 use crate::grants::Grants;
 use crate::journal::Journal;
@@ -44,6 +47,8 @@ pub struct Gateway {
     grants: Grants,
     dns: Dns,
     flows: Flows,
+    admissions: Admissions,
+    endpoints: Endpoints,
     data_plane: DataPlane,
     paths: Paths,
     persistence: Persistence,
@@ -68,6 +73,8 @@ impl Gateway {
             grants: Grants::default(),
             dns: Dns::new(seed),
             flows: Flows::new(spread),
+            admissions: Admissions::default(),
+            endpoints: Endpoints::default(),
             data_plane: DataPlane::new(),
             paths: Paths::new(seed, spread),
             persistence: Persistence::default(),
@@ -106,6 +113,7 @@ impl Gateway {
                 GatewayFeature::Relays,
                 GatewayFeature::GrantPages,
                 GatewayFeature::PlainDns,
+                GatewayFeature::DeviceEndpoints,
             ],
         };
         self.outputs.push(Output::ToPortal(hello));
@@ -151,7 +159,7 @@ impl Gateway {
 
     /// The load of the data plane; the number of clients is the core's own.
     pub fn handle_load(&mut self, load: GatewayLoad) {
-        let clients = u32::try_from(self.data_plane.clients().len()).unwrap_or(u32::MAX);
+        let clients = u32::try_from(self.data_plane.clients().with_grants()).unwrap_or(u32::MAX);
         self.tell(FromGateway::Load(GatewayLoad { clients, ..load }));
     }
 
@@ -177,6 +185,8 @@ impl Gateway {
             self.break_off("the portal did not answer hello in time", now);
         }
         self.expire_grants(now);
+        self.expire_admissions(now);
+        self.tell_endpoints(now);
         self.come_due(now);
         self.renew_names(now);
         self.plain_queries_due(now);
@@ -197,6 +207,8 @@ impl Gateway {
             self.dns.plain.next_due(),
             self.persistence.next_timeout(),
             self.flows.next_timeout(),
+            self.admissions.next_timeout(),
+            self.endpoints.next_timeout(),
             self.paths.poll_timeout(),
         ];
         times.into_iter().flatten().min()
@@ -251,7 +263,7 @@ impl Gateway {
     /// Clients that hold a grant.
     #[must_use]
     pub fn client_count(&self) -> usize {
-        self.data_plane.clients().len()
+        self.data_plane.clients().with_grants()
     }
 
     /// Grants in force.
@@ -300,6 +312,8 @@ impl Gateway {
     fn lose_session(&mut self, error: Option<String>, retry_after_ms: Option<u64>, now: BootTime) {
         self.portal.lose(error, retry_after_ms, now);
         self.flows.forget_session();
+        self.endpoints.forget_session();
+        self.admissions.forget_session(now);
         self.forget_pending();
     }
 
@@ -310,6 +324,7 @@ impl Gateway {
         }
         self.portal.session.end(now, ending.to_string());
         self.flows.forget_session();
+        self.endpoints.forget_session();
         self.drop_all_grants(now);
         self.outputs.push(Output::End(ending));
     }

@@ -86,9 +86,21 @@ impl Gateway {
         for peer in peers {
             match peer {
                 PeerUpdate::Set {
-                    key, preshared_key, ..
-                } => self.paths.add_client(*key, preshared_key, now),
-                PeerUpdate::Remove(key) => self.paths.remove_client(key),
+                    key,
+                    preshared_key,
+                    device,
+                    ..
+                } => {
+                    self.paths.add_client(*key, preshared_key, now);
+                    match device {
+                        Some(client) => self.endpoints.watch(*key, *client),
+                        None => self.endpoints.unwatch(key),
+                    }
+                }
+                PeerUpdate::Remove(key) => {
+                    self.paths.remove_client(key);
+                    self.endpoints.unwatch(key);
+                }
             }
         }
     }

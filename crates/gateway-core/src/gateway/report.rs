@@ -76,7 +76,7 @@ impl Gateway {
             relays: self.relay_statuses(),
             portal: self.portal.session.status(now, unix),
             clients: self.client_statuses(now, unix),
-            client_count: self.data_plane.clients().len(),
+            client_count: self.data_plane.clients().with_grants(),
             grant_count: self.grants.held.len(),
             waiting_grants: self.grants.pending.len() + self.grants.backlog.len(),
             names: self.name_statuses(now),
@@ -109,7 +109,7 @@ impl Gateway {
     /// One line for a service manager.
     #[must_use]
     pub fn summary(&self) -> String {
-        let (clients, grants) = (self.data_plane.clients().len(), self.grants.held.len());
+        let (clients, grants) = (self.data_plane.clients().with_grants(), self.grants.held.len());
         let draining = if self.is_draining() { ", draining" } else { "" };
         if self.portal.session.is_open() && self.portal.verification_awaited {
             let fingerprint = self.options.public_key.fingerprint();
@@ -129,16 +129,16 @@ impl Gateway {
     fn client_statuses(&self, now: BootTime, unix: UnixTime) -> Vec<ClientStatus> {
         let mut room = MAX_LISTED_GRANTS;
         let mut statuses =
-            Vec::with_capacity(self.data_plane.clients().len().min(MAX_LISTED_CLIENTS));
+            Vec::with_capacity(self.data_plane.clients().with_grants().min(MAX_LISTED_CLIENTS));
         for (id, client) in self.data_plane.clients().iter().take(MAX_LISTED_CLIENTS) {
             let grants = self.grant_statuses(id, room, now, unix);
             room -= grants.len();
             statuses.push(ClientStatus {
                 id,
-                public_key: client.key,
-                ipv4: client.ipv4,
-                ipv6: client.ipv6,
-                cipher: client.cipher,
+                public_key: client.identity.key,
+                ipv4: client.identity.ipv4,
+                ipv6: client.identity.ipv6,
+                cipher: client.identity.cipher,
                 endpoint: None,
                 relay_name: None,
                 handshake_age_ms: None,

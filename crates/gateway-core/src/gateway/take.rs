@@ -2,6 +2,7 @@
 
 use super::Gateway;
 use crate::backlog::{GRANTS_PER_TURN, MAX_BACKLOG, Offered};
+use crate::clients::Identity;
 use crate::grants::{Given, Held, Pending, Visible};
 use crate::journal::AccessEvent;
 use crate::names::{DEFER_AFTER, MAX_NAMES_PER_CLIENT, RESOLVE_LIMIT_MS};
@@ -133,7 +134,10 @@ impl Gateway {
     /// Checks what depends on other grants.
     fn check_beside_others(&self, claims: &GrantClaims) -> Result<(), GrantFault> {
         let is_own_key = claims.client_key == self.options.public_key;
-        if is_own_key || self.data_plane.clients().conflict_with(claims) {
+        if is_own_key || self
+            .data_plane
+            .clients()
+            .conflict_with(&Identity::from(claims)) {
             return Err(GrantFault::Taken);
         }
         match self.grants.held.get(claims.grant) {

@@ -8,6 +8,7 @@
 
 mod any_order;
 mod backlog;
+mod devices;
 mod drain;
 mod flows;
 mod grant_log;

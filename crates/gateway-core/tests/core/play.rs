@@ -500,6 +500,7 @@ impl Play {
                 gate_key,
                 ipv4,
                 ipv6,
+                ..
             } => {
                 let peer = Peer {
                     preshared_key,

@@ -11,7 +11,7 @@ use culvert_engine::{
     AllowedIpChange, Change, Device, EngineError, GateKind, Options, PeerChange, PeerStatus,
     TakenFlows,
 };
-use culvert_gateway_core::PeerUpdate;
+use culvert_gateway_core::{HeardDevice, PeerUpdate};
 use culvert_host::{SourceAddress, WakeUp};
 use culvert_policy::gate::{Evicted, GateTable};
 use culvert_session::PrivateKey;
@@ -175,6 +175,17 @@ impl Tunnel {
         self.device.has_silent_peer(span)
     }
 
+    /// Plain WireGuard devices that have moved or had a handshake since the last time.
+    pub(crate) fn take_heard(&self) -> Result<Vec<HeardDevice>, EngineError> {
+        let watched = self.device.take_watched()?.into_iter();
+        let heard = watched.map(|peer| HeardDevice {
+            key: peer.public_key,
+            address: peer.endpoint.ip(),
+            handshake: peer.last_handshake,
+        });
+        Ok(heard.collect())
+    }
+
     /// Flows that have ended since the last time; with `with_lasting` those that last as well.
     pub(crate) fn take_flows(&self, with_lasting: bool) -> Result<TakenFlows, EngineError> {
         self.device.take_flows(with_lasting)
@@ -216,10 +227,12 @@ fn peer_change(update: PeerUpdate) -> PeerChange {
             gate_key,
             ipv4,
             ipv6,
+            device,
         } => {
             let mut change = PeerChange::new(key);
             change.preshared_key = Some(preshared_key);
             change.gate_key = Some(gate_key);
+            change.watch = device.is_some();
             change.suite = Some(Some(match cipher {
                 Cipher::ChaCha20Poly1305 => Suite::ChaCha20Poly1305,
                 Cipher::Aes256Gcm => Suite::Aes256Gcm,

@@ -136,6 +136,7 @@ impl Hub {
         }
         for (client, change) in &work.clients {
             if *change == MachineChange::Identity {
+                self.endpoints.forget_client(*client);
                 let text = "the client has another key or other addresses now";
                 let refusal = StatedReason::plain(ReasonCode::Revoked, text);
                 self.end_client_grants(*client, &refusal, now);

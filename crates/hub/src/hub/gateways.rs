@@ -4,6 +4,7 @@ use super::Hub;
 use super::asks::Pair;
 use super::no_gateway::NoGateway;
 use crate::directory::Barred;
+use crate::endpoints::SessionDevices;
 use crate::grants::Stage;
 use crate::limits::{CLOCK_RECHECK_MS, MAX_GRANTS_PER_GATEWAY};
 use crate::output::SessionId;
@@ -93,6 +94,7 @@ impl Hub {
             reached: BTreeMap::new(),
             nat: None,
             unconfirmed,
+            devices: SessionDevices::default(),
         };
         let tells_flows = joined.may_tell_flows();
         self.sessions.join_gateway(gateway.id, joined);
@@ -100,6 +102,7 @@ impl Hub {
         if tells_flows {
             self.tell_flow_log(session);
         }
+        self.list_admitted(gateway.id);
         self.tell_clients_of_move(gateway.id, before.as_deref());
         self.tell_all_candidates(gateway.id);
         self.review_relays(gateway.id, true, now);
@@ -145,6 +148,9 @@ impl Hub {
             FromGateway::RelaysReached { relays } => self.note_reached_by_gateway(id, relays),
             FromGateway::Draining { on } => gateway.announced.draining = on,
             FromGateway::NatFound { mapping } => gateway.nat = Some(mapping),
+            FromGateway::DeviceEndpoints { devices, more } => {
+                self.note_endpoints(id, devices, more, now);
+            }
             FromGateway::Unsupported { kind } => {
                 let line = LogLine::debug("the gateway does not know a message")
                     .with("gateway", id)
@@ -265,6 +271,7 @@ impl Hub {
     /// gateways.
     pub(super) fn lose_gateway(&mut self, gateway: GatewayId, now: Timestamp) {
         self.stop_expecting(gateway);
+        self.endpoints.forget_gateway(gateway);
         let lost = StatedReason::plain(ReasonCode::NoGateway, "the gateway is gone");
         self.void_grants_through(gateway, &lost, Decision::Ended, now);
     }

@@ -18,11 +18,13 @@ use culvert_wire::{PresharedKey, Timestamp};
 use std::collections::BTreeSet;
 
 impl Hub {
-    /// The facts that conditions look at. Of a plain device nobody reports any, and it enforces nothing by itself.
-    pub(super) fn facts_of(&self, client: ClientId) -> Facts {
+    /// The facts that conditions look at. Of a plain device, the gateway that leads to the resource tells where it is. The
+    /// device enforces nothing by itself.
+    pub(super) fn facts_of(&self, (client, resource): Pair, now: Timestamp) -> Facts {
         let row = self.directory.client(client);
-        if row.is_some_and(Client::is_plain) {
+        if let Some(row) = row.filter(|row| row.is_plain()) {
             return Facts {
+                seen: self.facts_of_plain(row, resource, now),
                 keeps_applications: Some(false),
                 ..Facts::default()
             };
@@ -137,12 +139,20 @@ impl Hub {
     /// Asks for each grant that a plain device may have and has not, or has not for long. Of another client it does nothing.
     pub(super) fn serve_standing(&mut self, client: ClientId, now: Timestamp) {
         self.cancel_standing(client);
+        self.review_admissions(client);
         let admitted = self.directory.admit_client(client);
         let Some(row) = admitted.ok().filter(|row| row.is_plain()) else {
+            self.endpoints.forget_client(client);
             return;
         };
+        self.endpoints.keep_gateways(client, &row.gateways);
         let present = self.present_sites_of(row);
         self.look_at_standing(client, next_review(client, now));
+        let ends = self.endpoints.of_client(client);
+        let next_end = ends.map(|(_, it)| it.until()).filter(|until| *until > now);
+        if let Some(until) = next_end.min() {
+            self.look_at_standing(client, until);
+        }
         if present.is_empty() {
             // A gateway's coming is the next occasion. The grants that it holds meanwhile are renewed then.
             return;
@@ -213,7 +223,7 @@ impl Hub {
     }
 
     /// Sets the next look at a device, unless there is one earlier.
-    fn look_at_standing(&mut self, client: ClientId, at: Timestamp) {
+    pub(super) fn look_at_standing(&mut self, client: ClientId, at: Timestamp) {
         let known = self.plain_reviews.0.get(&client).copied();
         if known.is_some_and(|known| known <= at) {
             return;

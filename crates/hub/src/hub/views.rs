@@ -154,7 +154,7 @@ impl Hub {
         let resource_row = self.directory.resource(resource)?;
         let applications = resource_row.parsed.applications.clone();
         let within = resource_row.within.clone();
-        let facts = self.facts_of(client);
+        let facts = self.facts_of((client, resource), now);
         let subject = self.subject(row, &facts);
         let policies: Vec<_> = self.directory.policies(resource).cloned().collect();
         let policies = Explanation::new(&policies, resource, &subject, now.unix_time());
@@ -165,6 +165,7 @@ impl Hub {
             }),
             Ok(_) | Err(_) => None,
         };
+        let judged = self.judged_address(row, resource, &facts.seen, now);
         let in_words = (!applications.is_any()).then(|| applications.to_string());
         let within = within.map(|within| within.ranges().iter().map(ToString::to_string).collect());
         Some(Explained {
@@ -173,6 +174,7 @@ impl Hub {
             applications: (&applications).into(),
             applications_in_words: in_words,
             within,
+            judged,
             outside: self.refusals.outside.of(resource),
             refused_at_host: self.refusals.at_host.of(resource),
             gateway: self

@@ -11,6 +11,7 @@ mod gateways;
 mod inbound;
 mod model;
 mod pages;
+mod plain_endpoints;
 mod plain_grants;
 mod portals;
 mod reference;

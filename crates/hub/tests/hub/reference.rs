@@ -3,11 +3,13 @@
 use crate::rows::client_token;
 use crate::world::World;
 use culvert_base::UnixTime;
+use culvert_hub::limits::ENDPOINT_FRESH_MS;
 use culvert_ids::{ActorId, ClientId, GatewayId, GroupId, ResourceId};
 use culvert_policy::{ClientFacts, Decision, Subject, evaluate};
-use culvert_store::Entity;
+use culvert_store::{Client, Entity};
 use culvert_wire::{GrantClaims, GrantTarget, Timestamp, model};
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 impl World {
     /// Checks that the rows allow every grant on connected gateways now, and until its expiry. Connected
@@ -96,7 +98,7 @@ impl World {
         let subject = Subject {
             groups: self.groups_of(row.actor),
             verified: row.verified.is_some(),
-            client: ClientFacts::seen_at(self.clients[&claims.client].address, |_| None),
+            client: ClientFacts::seen_at(self.address_of(row, claims.gateway), |_| None),
         };
         let policies: Vec<_> = self.policies().collect();
         match evaluate(&policies, claims.resource, &subject, self.now.unix_time()) {
@@ -105,6 +107,16 @@ impl World {
             .then(|| format!("allowed until {until:?} only")),
             Decision::Deny { reasons } => Some(format!("{reasons:?}")),
         }
+    }
+
+    /// The address that the portal sees, or where the gateway hears a plain device.
+    fn address_of(&self, row: &Client, gateway: GatewayId) -> Option<IpAddr> {
+        if !row.is_plain() {
+            return self.clients[&row.id].address;
+        }
+        let (address, handshake) = self.gateways[&gateway].told.get(&row.id)?;
+        let until_ms = handshake.unix_ms() + ENDPOINT_FRESH_MS;
+        address.filter(|_| self.now.unix_ms() < until_ms)
     }
 
     fn is_verified_as_required(&self, id: GatewayId) -> bool {

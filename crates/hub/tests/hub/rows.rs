@@ -155,6 +155,9 @@ impl World {
             features: Vec::new(),
             unanswered: Vec::new(),
             retained: None,
+            admitted: None,
+            told: BTreeMap::new(),
+            is_listing: false,
         });
     }
 

@@ -8,10 +8,10 @@ use culvert_ids::{ClientId, GatewayId, GrantId, RelayId, ResourceId, TokenId};
 use culvert_policy::ClientFacts;
 use culvert_store::{
     AccessEntry, Account, AccountSettings, Author, Change, Entity, EntityId, FlowBatch, Grant,
-    Operation, Seq, Snapshot, Stamp,
+    MachineId, Operation, SeenMachine, Seq, Snapshot, Stamp,
 };
 use culvert_wire::messages::{
-    ClientFeature, Existence, FromClient, FromGateway, GatewayFeature, Reason, ReasonCode,
+    AdmittedDevice, ClientFeature, Existence, FromClient, FromGateway, GatewayFeature, Reason, ReasonCode,
     ResolvedName, ToClient, ToGateway, WantedName,
 };
 use culvert_wire::{Cipher, GrantClaims, PublicKey, Timestamp, model};
@@ -51,6 +51,12 @@ pub(crate) struct SimGateway {
     pub(crate) unanswered: Vec<GrantId>,
     /// Grants that are still valid, while more of them are to be named.
     pub(crate) retained: Option<BTreeSet<GrantId>>,
+    /// Plain devices that it admits without a grant, once it was told.
+    pub(crate) admitted: Option<BTreeMap<ClientId, AdmittedDevice>>,
+    /// Its last word in this session about each plain device: the address, and the handshake.
+    pub(crate) told: BTreeMap<ClientId, (Option<IpAddr>, Timestamp)>,
+    /// More of the list of admitted devices is to come.
+    pub(crate) is_listing: bool,
 }
 
 impl SimGateway {
@@ -88,6 +94,7 @@ pub(crate) struct World {
     pub(crate) log: Vec<AccessEntry>,
     pub(crate) flows: Vec<(SessionId, FlowBatch)>,
     pub(crate) traffic_bytes: u64,
+    pub(crate) seen: Vec<SeenMachine>,
     /// Messages since the last look, of each session.
     pub(crate) to_clients: Vec<(ClientId, ToClient)>,
     pub(crate) to_gateways: Vec<(GatewayId, ToGateway)>,
@@ -148,6 +155,7 @@ impl World {
             log: Vec::new(),
             flows: Vec::new(),
             traffic_bytes: 0,
+            seen: Vec::new(),
             to_clients: Vec::new(),
             to_gateways: Vec::new(),
             closed: Vec::new(),
@@ -417,7 +425,13 @@ impl World {
     }
 
     pub(crate) fn gateway_says(&mut self, number: u16, message: FromGateway) {
-        let session = self.gateways[&gateway(number)].session.unwrap();
+        let at = self.gateways.get_mut(&gateway(number)).unwrap();
+        if let FromGateway::DeviceEndpoints { devices, .. } = &message {
+            let told = devices.iter();
+            at.told
+                .extend(told.map(|it| (it.client, (it.address, it.handshake))));
+        }
+        let session = at.session.unwrap();
         self.hub.handle_gateway_message(session, message, self.now);
         self.drain();
     }
@@ -513,8 +527,19 @@ impl World {
                 Output::AccessLog(entries) => self.log.extend(entries),
                 Output::Flows { session, batch } => self.flows.push((session, batch)),
                 Output::Traffic { bytes } => self.traffic_bytes += bytes,
+                Output::Seen(machines) => self.record_seen(machines),
             }
         }
+    }
+
+    fn record_seen(&mut self, machines: Vec<SeenMachine>) {
+        for machine in &machines {
+            if let MachineId::Client(id) = machine.id {
+                let client = self.clients.entry(id).or_default();
+                client.address = machine.seen.address;
+            }
+        }
+        self.seen.extend(machines);
     }
 
     fn close(&mut self, session: SessionId, reason: ReasonCode) {
@@ -682,6 +707,24 @@ impl World {
                         held.claims.inbound.clone_from(&inbound);
                     }
                 }
+            }
+            ToGateway::DevicesAdmitted { devices, more, .. } => {
+                let is_first = gateway.admitted.is_none() || !gateway.is_listing;
+                let mut all = match is_first {
+                    true => BTreeMap::new(),
+                    false => gateway.admitted.take().unwrap_or_default(),
+                };
+                all.extend(devices.into_iter().map(|device| (device.client, device)));
+                gateway.admitted = Some(all);
+                gateway.is_listing = more;
+            }
+            ToGateway::DeviceAdmitted { device } => {
+                let admitted = gateway.admitted.as_mut().expect("the list comes first");
+                admitted.insert(device.client, device);
+            }
+            ToGateway::DeviceDismissed { client } => {
+                let admitted = gateway.admitted.as_mut().expect("the list comes first");
+                assert!(admitted.remove(&client).is_some());
             }
             ToGateway::Drain { on } => gateway.draining = on,
             ToGateway::Verification { awaited } => gateway.verification_awaited = awaited,

@@ -16,12 +16,14 @@ const PERSISTENT_KEEPALIVE_S: u16 = 25;
 const MAX_OVERLAPS_NAMED: usize = 8;
 
 /// The same for every device.
-const LIMITS: [&str; 5] = [
+const LIMITS: [&str; 6] = [
     "The device uses the gateways of its file alone. When one is away, the device has no access to its site until the \
      gateway is back or the device has a file with another one.",
     "The networks in the file are those of now. Resources that are added later need a new file. Access that ends does so at once.",
     "Rules about applications can't be enforced on the device, so resources with such a rule are refused.",
-    "Conditions about the operating system or the public address deny, because nobody reports these of the device.",
+    "Conditions about the operating system deny, because nobody reports it of the device.",
+    "Conditions about the public address or country are judged by the address at which the gateway hears the device. It \
+     counts for 3 minutes after a handshake.",
     "Anyone with the private key is the device. Of two devices with one file, the one that sent last gets the answers.",
 ];
 

@@ -2,10 +2,40 @@ use super::body::Json;
 use super::etag::MaybeIfMatch;
 use super::identity::Call;
 use super::problems::Problems;
+use super::query::Query;
 use axum::http::StatusCode;
-use culvert_ids::ClientId;
+use culvert_ids::{ClientId, GatewayId};
 use culvert_portal_base::{Fault, Id};
-use culvert_wire::api::{NewPlainClient, PlainClientFile, PlainClientRekey};
+use culvert_wire::api::{NewPlainClient, PlainClientEndpoint, PlainClientFile, PlainClientRekey};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use utoipa::IntoParams;
+
+/// The endpoints of a file.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct FileQuery {
+    /// Host and port of gateways, each as GATEWAY=HOST:PORT by the gateway's id, with commas between. A gateway that is not
+    /// named here has an address that it reports.
+    endpoints: Option<String>,
+}
+
+impl FileQuery {
+    fn endpoints(&self) -> Result<BTreeMap<GatewayId, String>, Fault> {
+        let mut endpoints = BTreeMap::new();
+        for written in self.endpoints.iter().flat_map(|all| all.split(',')) {
+            let pair = written.split_once('=');
+            let pair = pair.and_then(|(id, endpoint)| Some((id.parse().ok()?, endpoint)));
+            let Some((gateway, endpoint)) = pair else {
+                let text = "expected GATEWAY=HOST:PORT with the gateway's id, and commas between several";
+                return Err(Fault::invalid("endpoints", text));
+            };
+            endpoints.insert(gateway, endpoint.to_owned());
+        }
+        Ok(endpoints)
+    }
+}
 
 /// Add a plain WireGuard device
 ///
@@ -27,19 +57,40 @@ pub(super) async fn add(
 
 /// Show the file of a plain WireGuard device
 ///
-/// As it would be made now: networks of resources that were added since are in it.
+/// As it would be made now: networks of resources that were added since are in it. The portal keeps no endpoints that it was
+/// given for a file: give them again.
 #[utoipa::path(
     get, path = "/plain-clients/{id}", tag = "clients", operation_id = "show_plain_client",
-    params(("id" = String, Path, description = "Which one")),
+    params(("id" = String, Path, description = "Which one"), FileQuery),
     responses((status = 200, description = "As it is now", body = PlainClientFile), Problems),
     security(("token" = []))
 )]
 pub(super) async fn show(
     Call { service, caller }: Call,
     Id(id): Id<ClientId>,
+    Query(query): Query<FileQuery>,
 ) -> Result<axum::Json<PlainClientFile>, Fault> {
-    let file = service.plain_client_file(&caller, id).await;
+    let endpoints = query.endpoints()?;
+    let file = service.plain_client_file_with(&caller, id, endpoints).await;
     file.map(axum::Json)
+}
+
+/// Show where a plain WireGuard device is
+///
+/// The addresses at which its gateways hear it, the newest handshake first. A gateway that has not heard it is not in the
+/// list, and neither is one of an earlier version.
+#[utoipa::path(
+    get, path = "/plain-clients/{id}/endpoints", tag = "clients", operation_id = "show_plain_client_endpoints",
+    params(("id" = String, Path, description = "Which one")),
+    responses((status = 200, description = "As it is now", body = Vec<PlainClientEndpoint>), Problems),
+    security(("token" = []))
+)]
+pub(super) async fn endpoints(
+    Call { service, caller }: Call,
+    Id(id): Id<ClientId>,
+) -> Result<axum::Json<Vec<PlainClientEndpoint>>, Fault> {
+    let endpoints = service.plain_client_endpoints(&caller, id).await;
+    endpoints.map(axum::Json)
 }
 
 /// Give a plain WireGuard device another key

@@ -110,7 +110,9 @@ async fn an_administrator_adds_a_device_by_its_public_key_without_a_script() {
     ] {
         assert!(page.contains(part), "{part}: {page}");
     }
-    assert!(!page.contains("Last seen"), "{page}");
+    assert!(page.contains("not heard yet"), "{page}");
+    assert!(page.contains("Last seen"), "{page}");
+    assert!(!page.contains("Heard by gateways"), "{page}");
 }
 
 #[tokio::test]

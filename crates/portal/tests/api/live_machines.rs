@@ -4,7 +4,7 @@ use crate::support::{Running, make_token, tls_stream};
 use culvert_ids::{ActorId, GrantId, ResourceId, SiteId};
 use culvert_store::TokenScope;
 use culvert_wire::messages::{
-    ClientFeature, FromClient, FromGateway, FromRelay, ToClient, ToGateway, ToRelay,
+    ClientFeature, FromClient, FromGateway, GatewayFeature, FromRelay, ToClient, ToGateway, ToRelay,
     decode_sequenced,
 };
 use culvert_wire::{
@@ -50,12 +50,12 @@ impl<M: Message> Machine<M> {
         }
     }
 
-    async fn say(&mut self, message: &impl Message) {
+    pub(crate) async fn say(&mut self, message: &impl Message) {
         let frame = tungstenite::Message::text(encode(message));
         self.socket.send(frame).await.unwrap();
     }
 
-    async fn hear(&mut self) -> M {
+    pub(crate) async fn hear(&mut self) -> M {
         loop {
             let frame = timeout(DEADLINE, self.socket.next()).await;
             let frame = frame.expect("a message").expect("the session goes on");
@@ -78,6 +78,15 @@ pub(crate) async fn gateway(running: &Running, site: SiteId) -> Machine<ToGatewa
 
 /// A gateway that comes with this token.
 pub(crate) async fn gateway_with(running: &Running, token: &str) -> Machine<ToGateway> {
+    gateway_that(running, token, Vec::new()).await
+}
+
+/// The same with these features.
+pub(crate) async fn gateway_that(
+    running: &Running,
+    token: &str,
+    features: Vec<GatewayFeature>,
+) -> Machine<ToGateway> {
     let mut gateway = Machine::dial(running, GATEWAY_SESSION_PATH, token).await;
     let hello = FromGateway::Hello {
         protocols: vec![1],
@@ -90,7 +99,7 @@ pub(crate) async fn gateway_with(running: &Running, token: &str) -> Machine<ToGa
         draining: false,
         grants: Vec::new(),
         more_grants: false,
-        features: Vec::new(),
+        features,
     };
     gateway.say(&hello).await;
     assert!(matches!(gateway.hear().await, ToGateway::Welcome { .. }));

@@ -3,12 +3,15 @@
 use crate::support::{
     Client, Running, enrol_client, enrol_gateway, fresh_key, make_actor, make_token,
 };
+use crate::live_machines::{Machine, gateway_that};
 use crate::things::make_things;
 use culvert_ids::{ActorId, GatewayId, SiteId};
 use culvert_store::{
     ActorKind, Gateway, MAX_PLAIN_CLIENT_GATEWAYS, MAX_PLAIN_CLIENTS_PER_ACTOR, Role, StoreExt,
     TokenScope,
 };
+use culvert_wire::PublicKey;
+use culvert_wire::messages::{DeviceEndpoint, FromGateway, GatewayFeature, ToGateway};
 use serde_json::{Value, json};
 
 const PATH: &str = "/api/v1/plain-clients";
@@ -375,4 +378,120 @@ async fn gateways_and_endpoints_that_fit_no_file_are_refused() {
     }
     // Nothing of this has taken the name.
     owner.post(PATH, new("phone", first)).await.expect(201);
+}
+
+/// A gateway that tells where devices are, and its id.
+async fn telling_gateway(running: &Running, site: SiteId) -> (Machine<ToGateway>, GatewayId) {
+    let (store, account) = (running.store.as_ref(), running.account());
+    let (_, token) = make_token(store, account, TokenScope::Gateway { site }).await;
+    let features = vec![GatewayFeature::DeviceEndpoints];
+    let mut gateway = gateway_that(running, &token, features).await;
+    assert!(matches!(
+        gateway.hear().await,
+        ToGateway::DevicesAdmitted { .. }
+    ));
+    let mut owner = running.owner().await;
+    let listed = owner
+        .get("/api/v1/gateways?name=gateway")
+        .await
+        .expect(200)
+        .json();
+    let id = listed["items"][0]["id"].as_str().unwrap();
+    (gateway, id.parse().unwrap())
+}
+
+#[tokio::test]
+async fn the_place_of_a_device_is_shown_with_its_gateway_and_judged() {
+    let running = Running::start().await;
+    let (store, account) = (running.store.as_ref(), running.account());
+    let things = make_things(store, account).await;
+    let mut owner = running.owner().await;
+    let conditions = json!([{"kind": "public_address", "cidrs": ["198.51.100.0/24"]}]);
+    let policy = format!("/api/v1/policies/{}", things.policy);
+    let body = json!({"conditions": conditions});
+    owner.patch(&policy, "*", body).await.expect(200);
+    let (mut gateway, id) = telling_gateway(&running, things.site).await;
+    let mut body = new("phone", id);
+    body["actor"] = json!(things.member);
+    let key: PublicKey = body["public_key"].as_str().unwrap().parse().unwrap();
+    let added = owner.post(PATH, body).await.expect(201).json();
+    let device = added["client"]["id"].as_str().unwrap().to_owned();
+    let endpoints = format!("{PATH}/{device}/endpoints");
+    assert_eq!(owner.get(&endpoints).await.expect(200).json(), json!([]));
+    assert!(matches!(
+        gateway.hear().await,
+        ToGateway::DeviceAdmitted { .. }
+    ));
+    let explain = format!("/api/v1/explain?client={device}&resource={}", things.resource);
+    let explained = owner.get(&explain).await.expect(200).json();
+    let text = explained["text"].as_str().unwrap();
+    assert!(text.contains("has not heard the device"), "{text}");
+
+    let handshake = culvert_portal_base::now();
+    let told = FromGateway::DeviceEndpoints {
+        devices: vec![DeviceEndpoint {
+            client: device.parse().unwrap(),
+            client_key: key,
+            address: Some("198.51.100.7".parse().unwrap()),
+            handshake,
+        }],
+        more: false,
+    };
+    gateway.say(&told).await;
+    assert!(matches!(gateway.hear().await, ToGateway::Grant { .. }));
+    let shown = owner.get(&endpoints).await.expect(200).json();
+    assert_eq!(
+        shown,
+        json!([{
+            "gateway": id, "address": "198.51.100.7",
+            "last_handshake": handshake.to_string(), "counts": true,
+        }])
+    );
+    let explained = owner.get(&explain).await.expect(200).json();
+    assert_eq!(explained["judged_address"], "198.51.100.7");
+    let text = explained["text"].as_str().unwrap();
+    assert!(
+        text.contains("address: 198.51.100.7, where \"gateway\" hears the device"),
+        "{text}"
+    );
+    // The row is written behind the hub.
+    let client = format!("/api/v1/clients/{device}");
+    let row = loop {
+        let row = owner.get(&client).await.expect(200).json();
+        if !row["last_seen"].is_null() {
+            break row;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(row["last_seen"], handshake.to_string());
+    assert_eq!(row["last_address"], "198.51.100.7");
+    assert_eq!(row["software"], Value::Null);
+    // Another client has no such places.
+    let other = format!("{PATH}/{}/endpoints", things.client);
+    owner.get(&other).await.problem(409);
+}
+
+#[tokio::test]
+async fn a_file_is_shown_with_the_endpoints_that_are_given_again() {
+    let running = Running::start().await;
+    let (store, account) = (running.store.as_ref(), running.account());
+    let things = make_things(store, account).await;
+    let mut owner = running.owner().await;
+    let added = owner.post(PATH, new("phone", things.gateway)).await;
+    let added = added.expect(201).json();
+    let at = format!("{PATH}/{}", added["client"]["id"].as_str().unwrap());
+    let given = format!("{at}?endpoints={}=vpn.example.com:51820", things.gateway);
+    let shown = owner.get(&given).await.expect(200).json();
+    assert_eq!(shown["file"], added["file"]);
+    for wrong in [
+        "vpn.example.com:51820",
+        "gate=vpn.example.com:51820",
+        &format!("{}=vpn.example.com", things.gateway),
+        &format!("{}=vpn.example.com:51820", GatewayId::from_bytes([9; 16])),
+    ] {
+        owner
+            .get(&format!("{at}?endpoints={wrong}"))
+            .await
+            .problem(422);
+    }
 }

@@ -56,6 +56,7 @@ impl Route {
             ("GET", "/api/v1/clients" | "/api/v1/clients/{id}")
                 | ("POST", "/api/v1/clients/{id}/revoke")
                 | ("GET", "/api/v1/plain-clients/{id}")
+                | ("GET", "/api/v1/plain-clients/{id}/endpoints")
                 | ("POST", "/api/v1/plain-clients/{id}/key")
         )
     }
@@ -259,7 +260,12 @@ async fn a_user_sees_and_gives_up_the_own_clients_and_nothing_else() {
             ("POST", "/api/v1/device-sign-ins/ask") => 200,
             ("GET", "/api/v1/clients") => 200,
             // They are another's.
-            ("GET", "/api/v1/clients/{id}" | "/api/v1/plain-clients/{id}")
+            (
+                "GET",
+                "/api/v1/clients/{id}"
+                | "/api/v1/plain-clients/{id}"
+                | "/api/v1/plain-clients/{id}/endpoints",
+            )
             | ("POST", "/api/v1/clients/{id}/revoke" | "/api/v1/plain-clients/{id}/key") => 404,
             _ => 403,
         };

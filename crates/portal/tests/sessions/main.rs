@@ -5,6 +5,7 @@
 mod access;
 mod admission;
 mod faults;
+mod plain_endpoints;
 mod portal;
 mod ranges;
 mod relays;

@@ -37,10 +37,10 @@ pub struct Client {
     /// The version of its software, as it said when it last connected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub software: Option<String>,
-    /// The time of the last connection.
+    /// The time of the last connection; of a plain WireGuard device, the last handshake that a gateway told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_seen: Option<Timestamp>,
-    /// The address from which it connected, as the portal saw it.
+    /// The address from which it connected, as the portal saw it; of a plain WireGuard device, as that gateway did.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_address: Option<IpAddr>,

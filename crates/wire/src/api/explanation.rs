@@ -2,6 +2,7 @@ use crate::Timestamp;
 use crate::model::{Applications, Filter};
 use culvert_ids::{ClientId, GatewayId, GroupId, PolicyId, ResourceId};
 use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
 
 /// The outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -46,6 +47,10 @@ pub struct Explanation {
     /// The name of the resource that a gateway last refused because of that, and the time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outside: Option<OutsideName>,
+    /// The address that conditions about addresses judged, where a policy has one and the address is known.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judged_address: Option<IpAddr>,
     /// The gateway that would serve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<GatewayChoice>,

@@ -1,5 +1,5 @@
 use super::Client;
-use crate::PublicKey;
+use crate::{PublicKey, Timestamp};
 use culvert_ids::{ActorId, GatewayId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -71,6 +71,23 @@ pub struct PlainClientFile {
     pub file: String,
     /// All that can't work with this file, in sentences.
     pub limits: Vec<String>,
+}
+
+/// The place of a plain WireGuard device, as one of its gateways hears it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PlainClientEndpoint {
+    /// The gateway.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub gateway: GatewayId,
+    /// The source address of the device's packets. None while it changes too often: conditions about addresses deny then.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<IpAddr>,
+    /// The time of the last handshake.
+    pub last_handshake: Timestamp,
+    /// True if the handshake is recent enough for conditions about addresses.
+    pub counts: bool,
 }
 
 /// A gateway in the file of a plain WireGuard device: a section `[Peer]`.

@@ -31,6 +31,9 @@ pub enum GatewayFeature {
     /// It answers all DNS questions of plain WireGuard devices, at its address in the tunnel and
     /// [`PLAIN_DNS_PORT`](super::PLAIN_DNS_PORT).
     PlainDns,
+    /// It admits plain WireGuard devices that have no grant, and tells where it hears plain devices: after the first
+    /// `devices_admitted` of a session, in `device_endpoints`.
+    DeviceEndpoints,
 }
 
 /// Flows that have ended. It is sent again, unchanged, until `flows_taken` names it: `run` and

@@ -1,5 +1,6 @@
 //! Between gateway and portal.
 
+use super::devices::{AdmittedDevice, DeviceEndpoint};
 use super::flows::{FlowReport, GatewayFeature};
 use super::portals::PortalSet;
 use super::relay::{NatMapping, RelayAccess, RelayReach};
@@ -99,6 +100,15 @@ pub enum FromGateway {
     NatFound {
         /// Its mapping.
         mapping: NatMapping,
+    },
+    /// Plain WireGuard devices that are somewhere else, or had another handshake. The first message of a session begins
+    /// the list of all that the gateway hears.
+    DeviceEndpoints {
+        /// At most [`MAX_DEVICES_PER_MESSAGE`](super::MAX_DEVICES_PER_MESSAGE).
+        devices: Vec<DeviceEndpoint>,
+        /// More of the session's first list follow.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        more: bool,
     },
     /// A message of the portal was of a kind that this gateway does not know.
     Unsupported {
@@ -276,6 +286,27 @@ pub enum ToGateway {
         /// The number of the batch in the run.
         batch: u64,
     },
+    /// All plain WireGuard devices that the gateway admits without a grant; only to gateways with
+    /// [`GatewayFeature::DeviceEndpoints`], after `welcome`. With the last of these messages, it admits no others.
+    DevicesAdmitted {
+        /// At most [`MAX_DEVICES_PER_MESSAGE`](super::MAX_DEVICES_PER_MESSAGE).
+        devices: Vec<AdmittedDevice>,
+        /// More follow at once.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        more: bool,
+        /// The time for which the gateway admits them after the session has ended, in seconds: that of a grant.
+        kept_s: u32,
+    },
+    /// One more device is admitted, or has another key.
+    DeviceAdmitted {
+        /// The device.
+        device: AdmittedDevice,
+    },
+    /// A device is admitted no more: without a grant, its tunnel ends.
+    DeviceDismissed {
+        /// The device.
+        client: ClientId,
+    },
     /// A message of the gateway was of a kind that this portal does not know.
     Unsupported {
         /// Its `type`.
@@ -295,6 +326,7 @@ impl Message for FromGateway {
         "relays_reached",
         "draining",
         "nat_found",
+        "device_endpoints",
         "unsupported",
     ];
 }
@@ -315,6 +347,9 @@ impl Message for ToGateway {
         "relays_set",
         "client_candidates",
         "flows_taken",
+        "devices_admitted",
+        "device_admitted",
+        "device_dismissed",
         "unsupported",
     ];
 }

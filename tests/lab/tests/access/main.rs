@@ -59,6 +59,7 @@ mod outage;
 #[expect(dead_code, reason = "some of them only the gate's own tests use")]
 mod packets;
 mod plain_clients;
+mod plain_endpoints;
 mod plain_names;
 mod portal_moves;
 mod portal_relay;

@@ -1,7 +1,7 @@
 //! Devices without Culvert: wireguard-go, boringtun and gotatun with the files that the portal made, through two gateways at
 //! two sites.
 
-use crate::common::{OTHER_PORT, SECOND, SOON, WEB_PORT, access};
+use crate::common::{OTHER_PORT, SECOND, SOON, WEB_PORT, access_with};
 use anyhow::{Context, Result, ensure};
 use culvert_lab::product::{Download, Gateway, PRIVATE_OTHER_V4, PRIVATE_V4, Product, Server};
 use culvert_lab::{Family, Implementation, Namespace, Subnet, WireGuardEnd, wait_until};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The first device's network on the lab's internet; the others follow.
-const FIRST_NET: u8 = 41;
+pub(crate) const FIRST_NET: u8 = 41;
 
 /// The port of gateways, unless they are told another.
 const GATEWAY_PORT: u16 = 51_820;
@@ -27,16 +27,16 @@ const PROGRAMS: [(&str, Implementation); 3] = [
 ];
 
 /// A device, whose tunnel is up.
-struct Device {
+pub(crate) struct Device {
     name: String,
-    namespace: Namespace,
+    pub(crate) namespace: Namespace,
     end: WireGuardEnd,
     file: PathBuf,
 }
 
 impl Device {
     /// Adds a device of the actor `laptop` with a key pair of the command's, and starts it with the file.
-    fn add(scene: &Scene, number: u8, (name, program): &(&str, Implementation)) -> Result<Self> {
+    pub(crate) fn add(scene: &Scene, number: u8, (name, program): &(&str, Implementation)) -> Result<Self> {
         let product = &scene.product;
         let file = product.dir().join(format!("{name}.conf"));
         let mut line = format!(
@@ -108,14 +108,14 @@ impl Device {
     }
 
     /// The answer of a web server; none where nobody answers in a moment.
-    fn answer(&self, address: &str, port: u16) -> Option<String> {
+    pub(crate) fn answer(&self, address: &str, port: u16) -> Option<String> {
         let line = format!("curl -gfsS -m 4 http://{address}:{port}/");
         let outcome = self.namespace.outcome(&line).ok()?;
         let text = String::from_utf8_lossy(&outcome.stdout).into_owned();
         outcome.status.success().then_some(text)
     }
 
-    fn comes_to_reach(&self, address: &str, within: Duration) -> Result<()> {
+    pub(crate) fn comes_to_reach(&self, address: &str, within: Duration) -> Result<()> {
         let what = format!("an answer of {address} to {}", self.name);
         wait_until(&what, within, || self.answer(address, WEB_PORT).is_some())
     }
@@ -130,19 +130,19 @@ impl Device {
         Ok(())
     }
 
-    fn download(&self) -> Result<Download> {
+    pub(crate) fn download(&self) -> Result<Download> {
         Download::start(&self.namespace, PRIVATE_V4.parse()?, WEB_PORT)
     }
 }
 
 /// A portal, a gateway at each of two sites, and servers behind both. No client of Culvert runs.
-struct Scene {
-    product: Product,
+pub(crate) struct Scene {
+    pub(crate) product: Product,
     _servers: Vec<Server>,
 }
 
 impl Scene {
-    fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         let mut product = Product::networks(2)?;
         product.declare(&two_sites())?;
         for (gateway, site) in product.gateways.iter_mut().zip(["lab", "depot"]) {
@@ -172,13 +172,18 @@ impl Scene {
             .collect()
     }
 
-    fn admin(&self, line: &str) -> Result<String> {
+    pub(crate) fn admin(&self, line: &str) -> Result<String> {
         self.product.portal.admin(line)
     }
 }
 
 /// The access of the other labs, and a second site with the second address.
 fn two_sites() -> String {
+    two_sites_with("")
+}
+
+/// The same, and the policy for the web server has further keys.
+pub(crate) fn two_sites_with(policy_keys: &str) -> String {
     format!(
         r#"{}
 [[site]]
@@ -196,7 +201,7 @@ name = "staff-depot"
 group = "staff"
 resource = "depot web"
 "#,
-        access()
+        access_with(policy_keys)
     )
 }
 

@@ -481,6 +481,7 @@ impl Portal {
                 // No relay takes part.
                 Output::ToRelay { .. }
                 | Output::AccessLog(_)
+                | Output::Seen(_)
                 | Output::Flows { .. }
                 | Output::Traffic { .. } => {}
             }

@@ -35,7 +35,7 @@ impl Hub {
     /// The decision of the policies, the token and the client's row at this time.
     pub(super) fn permit(&self, pair: Pair, now: Timestamp) -> Result<Permit, StatedReason> {
         let (client, resource) = pair;
-        let facts = self.facts_of(client);
+        let facts = self.facts_of(pair, now);
         let row = self
             .directory
             .admit_client(client)
