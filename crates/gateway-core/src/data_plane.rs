@@ -159,20 +159,32 @@ impl DataPlane {
 }
 
 impl DataPlane {
-    /// A client without a grant is in no table. It stays a peer where it is admitted, and nobody else has its key or an
-    /// address of it.
+    /// A client without a grant stays a peer where it is admitted, and nobody else has its key or an address of it. In the
+    /// table it has addresses and no grant, so that its packets are dropped for that reason.
     fn set_without_grant(&mut self, client: ClientId, admitted: Option<Identity>) {
         let admitted = admitted.filter(|identity| !self.clients.conflict_with(identity));
-        let before = match &admitted {
-            Some(_) => self.clients.gate_key(client),
-            None => self.clients.remove(client),
+        let Some(identity) = admitted else {
+            self.remove(client);
+            return;
         };
-        if let Some(key) = before {
-            self.table.remove_client(key);
+        let before = self.clients.gate_key(client);
+        let key = self.clients.set(&identity, &PresharedKey::NONE);
+        self.clients.note_no_grant(client);
+        if let Some(before) = before.filter(|before| *before != key) {
+            self.table.remove_client(before);
         }
-        if let Some(identity) = admitted {
-            self.clients.set(&identity, &PresharedKey::NONE);
-            self.clients.note_no_grant(client);
+        let addresses: Vec<IpAddr> = vec![identity.ipv4.into(), identity.ipv6.into()];
+        let entry = gate::ClientGrants::new(key, addresses, Vec::new());
+        let entered = entry.and_then(|entry| self.table.set_client(entry));
+        if entered.is_err() {
+            // The table has no room, so the device is no peer either.
+            self.remove(client);
+        }
+    }
+
+    fn remove(&mut self, client: ClientId) {
+        if let Some(key) = self.clients.remove(client) {
+            self.table.remove_client(key);
         }
     }
 }

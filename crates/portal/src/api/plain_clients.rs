@@ -9,10 +9,9 @@ use culvert_portal_base::{Fault, Id};
 use culvert_wire::api::{NewPlainClient, PlainClientEndpoint, PlainClientFile, PlainClientRekey};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use utoipa::IntoParams;
 
 /// The endpoints of a file.
-#[derive(Debug, Deserialize, IntoParams)]
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct FileQuery {
