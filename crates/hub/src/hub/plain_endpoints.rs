@@ -57,6 +57,12 @@ impl Hub {
         more: bool,
         now: Timestamp,
     ) {
+        let session = self.sessions.gateways.get(gateway);
+        if !session.is_some_and(|session| session.announced.tells_endpoints) {
+            // It was told of no devices to admit.
+            self.counters.ignored += 1;
+            return;
+        }
         let mut to_review = BTreeSet::new();
         let mut told = BTreeSet::new();
         for device in devices.into_iter().take(MAX_DEVICES_PER_MESSAGE) {
