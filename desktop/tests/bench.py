@@ -62,7 +62,7 @@ def main():
     service = harness.Service(f"{WORK}/socket")
     service.start(statuses.many(RESOURCES))
     start = time.monotonic()
-    window = harness.Desktop(PROGRAM, ["--socket", service.path], PICTURES)
+    window = harness.Desktop(PROGRAM, service.path, PICTURES, (), {})
     try:
         window.sees(f"{RESOURCES} of {RESOURCES}")
         told("window open, as a screen reader finds it", f"{time.monotonic() - start:.2f} s")

@@ -156,9 +156,9 @@ def wait(what, condition):
 class Desktop:
     """The program under test, as a screen reader sees it."""
 
-    def __init__(self, program, options, pictures, variables=None):
+    def __init__(self, program, socket_path, pictures, options, variables):
         self.pictures = pictures
-        self.process = subprocess.Popen([program, *options], env={**os.environ, **(variables or {})})
+        self.process = subprocess.Popen([program, "--socket", socket_path, *options], env={**os.environ, **variables})
 
     def application(self):
         for number in range(Atspi.get_desktop(0).get_child_count()):
@@ -206,15 +206,6 @@ class Desktop:
                         return node.do_action(0)
             return False
         wait(f"a control {name!r} that can be used", act)
-
-    def type(self, name, text):
-        """Replaces the text of an entry."""
-        def act():
-            for node in self.nodes():
-                if plain(node.get_name()) == name and node.get_editable_text_iface():
-                    return node.set_text_contents(text)
-            return False
-        wait(f"an entry {name!r}", act)
 
     def unnamed(self):
         """Controls that a screen reader can't name."""

@@ -299,6 +299,9 @@ fn set_up(app: &Rc<App>, item: &gtk::ListItem) {
     for label in [&widgets.name, &widgets.target, &widgets.about] {
         texts.append(label);
     }
+    // The reason of a denial is what its reader came for.
+    widgets.about.set_wrap(true);
+    widgets.about.set_lines(2);
     let content = gtk::Box::builder()
         .spacing(8)
         .css_classes(["resource"])

@@ -32,7 +32,7 @@ fn somebody_outside_of_the_group_is_told_it_and_commands_and_learns_nothing() {
     scene.run("install -D -m 644 /dev/null /srv/token");
     scene
         .machine
-        .write("/srv/token", "644", "cv_client_x")
+        .write("/srv/token", "644", "cv_client_01x")
         .unwrap();
     assert_eq!(tokens_found_by(&scene, "eve"), "/srv/token\n");
     ada.sees(&["Connected to"]);
@@ -45,8 +45,8 @@ fn somebody_outside_of_the_group_is_told_it_and_commands_and_learns_nothing() {
 
 /// Files with a client's token that a person may read.
 fn tokens_found_by(scene: &Scene, person: &str) -> String {
-    let search = "grep --recursive --files-with-matches --no-messages --devices=skip cv_client_ \
-                  /etc /home /run /srv /tmp /var";
+    let search = "grep --recursive --files-with-matches --no-messages --devices=skip --word-regexp \
+                  cv_client_[0-9a-z]* /etc /home /run /srv /tmp /var";
     let line = format!("runuser -u {person} -- {search}");
     let found = scene.machine.outcome(&line).unwrap();
     String::from_utf8(found.stdout).unwrap()

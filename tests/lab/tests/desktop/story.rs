@@ -71,7 +71,7 @@ fn a_person_signs_in_uses_resources_loses_one_and_the_portal_and_signs_out() {
     window.sees(&["Sign out of this computer?"]);
     window.is_named();
     window.picture("12-sign-out");
-    window.click("Sign out");
+    window.press("Sign out");
     window.sees(&["Sign in to begin"]);
     window.sees_not("Wiki");
     window.picture("13-signed-out");
@@ -85,7 +85,7 @@ fn opens_a_resource(scene: &Scene, window: &mut Window) {
     scene.wait("the page", || window.opened().last().is_some_and(is_page));
     window.picture("5-opened");
     window.click("Gateways");
-    window.sees(&["gateway-1", "Round trip"]);
+    window.sees(&["gateway-1", "direct · ", "bit/s in"]);
     window.is_named();
     window.picture("6-gateways");
     window.click("Resources");

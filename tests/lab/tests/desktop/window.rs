@@ -37,7 +37,7 @@ impl Window {
         scene.run(&format!(
             "systemd-run --quiet --unit={unit} --uid={person} --setenv=HOME=/home/{person} \
              /packages/tests/session.sh {session} /usr/bin/python3 /packages/tests/drive.py \
-             {session}/control {session}/pictures culvert-desktop"
+             {session}/control {session}/pictures culvert-desktop /run/culvert/culvert.sock"
         ));
         let control = machine.path(&format!("{session}/control"));
         let mut stream = None;
@@ -71,9 +71,14 @@ impl Window {
         self.ask(json!({ "click": name }));
     }
 
+    /// Uses a button, where a menu has an item of its name.
+    pub(crate) fn press(&mut self, name: &str) {
+        self.ask(json!({ "press": name }));
+    }
+
     /// Fills an entry.
     pub(crate) fn fill(&mut self, name: &str, text: &str) {
-        self.ask(json!({ "type": [name, text] }));
+        self.ask(json!({ "fill": [name, text] }));
     }
 
     /// Waits for a text that has a pattern, and returns what fits it.
