@@ -80,9 +80,7 @@ pub(super) fn gateway(
 
 /// The state of a token.
 pub(super) fn token(token: &Token) -> Cell {
-    let is_over = token
-        .expires
-        .is_some_and(|expires| expires <= now());
+    let is_over = token.expires.is_some_and(|expires| expires <= now());
     match (token.revoked, token.used) {
         (Some(_), _) => Cell::bad("revoked"),
         (None, _) if is_over => Cell::bad("expired"),

@@ -7,7 +7,9 @@ use super::feed::Feed;
 use super::hello::Refused;
 use super::hub_actor::{HubHandle, Incoming, Joined};
 use super::portal_link::{Ask, RemoteHub};
-use culvert_hub::{ClientView, DeviceEndpointView, Explained, GatewayView, HubStatus, RelayView, SessionId};
+use culvert_hub::{
+    ClientView, DeviceEndpointView, Explained, GatewayView, HubStatus, RelayView, SessionId,
+};
 use culvert_ids::{ClientId, GatewayId, ResourceId};
 use culvert_store::{Grant, MachineId};
 use serde::de::DeserializeOwned;

@@ -6,8 +6,8 @@ use super::pulse::Pulse;
 use super::recorder::{Record, Recorder, Told, WrittenFlows};
 use culvert_hub::limits::{MAX_QUEUED_MESSAGES, MAX_QUEUED_TO_GATEWAY};
 use culvert_hub::{
-    ClientJoin, ClientView, DeviceEndpointView, Explained, GatewayJoin, GatewayView, Hub, HubStatus, Output, RelayJoin,
-    RelayView, SessionId,
+    ClientJoin, ClientView, DeviceEndpointView, Explained, GatewayJoin, GatewayView, Hub,
+    HubStatus, Output, RelayJoin, RelayView, SessionId,
 };
 use culvert_ids::{ClientId, GatewayId, ResourceId};
 use culvert_link::write_log;

@@ -62,6 +62,7 @@ mod names;
 mod output;
 mod private;
 mod query;
+mod range_shares;
 mod ranges;
 mod real_addresses;
 mod rebinding;

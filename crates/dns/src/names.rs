@@ -1,9 +1,12 @@
 //! Names of resources, their addresses, and what is known of them.
 
 use crate::constants::ASK_AGAIN_AFTER;
+use crate::range_shares::RangeShares;
 use crate::ranges::{Addresses, Offset, Ranges};
 use crate::shares::Shares;
-use crate::{LEASE_IDLE, NEGATIVE_TTL, REASON_LEN_MAX, REFRESH_AFTER, TTL, UNREACHABLE_TTL};
+use crate::{
+    LEASE_IDLE, NEGATIVE_TTL, REASON_LEN_MAX, REFRESH_AFTER, TOLD_MIN, TTL, UNREACHABLE_TTL,
+};
 use culvert_base::BootTime;
 use culvert_ids::ResourceId;
 use culvert_policy::DomainName;
@@ -114,9 +117,7 @@ pub(crate) struct Names {
     shares: Shares,
     /// The most names.
     names_max: usize,
-    /// The offset at which the search for free addresses continues. All other addresses are given
-    /// out once before one is given out again.
-    next: u32,
+    range_shares: RangeShares,
 }
 
 impl Names {
@@ -128,34 +129,61 @@ impl Names {
             by_name: BTreeMap::new(),
             by_lease: BTreeSet::new(),
             shares: Shares::default(),
-            next: 0,
+            range_shares: RangeShares::whole(),
         }
     }
 
     /// Returns the place of `name`, which belongs to `resource`. A name without one gets a new one; the
     /// entry that was removed to make room, if any, is returned too. Anything known of the name as part of
-    /// another resource is forgotten.
+    /// another resource is forgotten. If that one's addresses are of another share, the name gets new ones.
     pub(crate) fn place(
         &mut self,
         name: &DomainName,
         resource: ResourceId,
         now: BootTime,
     ) -> Result<(Offset, Option<(Offset, Entry)>), NoPlace> {
-        if let Some(offset) = self.by_name.get(name).copied() {
-            self.pass_on(offset, resource);
-            return Ok((offset, None));
-        }
+        let moved = match self.by_name.get(name).copied() {
+            Some(offset) if self.range_shares.holds(resource, offset, &self.ranges) => {
+                self.pass_on(offset, resource);
+                return Ok((offset, None));
+            }
+            other => other,
+        };
         if !self.shares.take_token(resource, now) {
             return Err(NoPlace::TooSoon);
         }
-        let gone = self.make_room(now);
-        if self.entries.len() >= self.names_max {
+        let mut gone = match moved {
+            Some(offset) => self.take_out(offset),
+            None => self.make_room(now),
+        };
+        let mut free = None;
+        if self.entries.len() < self.names_max {
+            free = self.free_offset(resource);
+            if free.is_none() && gone.is_none() {
+                gone = self.make_room_in_share(resource, now);
+                free = gone.as_ref().map(|(offset, _)| *offset);
+            }
+        }
+        let Some(offset) = free else {
             self.shares.forget_empty(resource);
             return Err(NoPlace::Full);
-        }
-        let offset = self.free_offset();
+        };
         self.enter(offset, name, resource, now);
         Ok((offset, gone))
+    }
+
+    /// Divides the ranges into shares, a power of two of them.
+    pub(crate) fn divide(&mut self, shares: u8) {
+        self.range_shares.divide(shares);
+    }
+
+    /// Says which share the names of resources get addresses of from now on: the usual one, unless they are in `of`.
+    pub(crate) fn assign_shares(
+        &mut self,
+        usual: u8,
+        of: impl IntoIterator<Item = (ResourceId, u8)>,
+    ) {
+        self.range_shares.assign(usual, of);
     }
 
     /// A smaller bound than that of the ranges; it may change while names have addresses.
@@ -165,10 +193,10 @@ impl Names {
 
     /// The next new name gets an address from this place of the ranges on.
     pub(crate) fn begin_at(&mut self, place: u32) {
-        self.next = place % self.ranges.capacity();
+        self.range_shares.begin_at(place, &self.ranges);
     }
 
-    /// A name has had these addresses before. False if they are not of the ranges, or another name has them.
+    /// A name has had these addresses before. False if they are not of its share of the ranges, or another name has them.
     pub(crate) fn keep(
         &mut self,
         name: &DomainName,
@@ -178,7 +206,9 @@ impl Names {
     ) -> bool {
         let offset = self.ranges.offset_of(addresses.v4.into());
         let offset = offset.filter(|offset| {
-            self.ranges.addresses(*offset) == addresses && !self.entries.contains_key(offset)
+            self.ranges.addresses(*offset) == addresses
+                && self.range_shares.holds(resource, *offset, &self.ranges)
+                && !self.entries.contains_key(offset)
         });
         let has_room = self.entries.len() < self.names_max && !self.by_name.contains_key(name);
         let Some(offset) = offset.filter(|_| has_room) else {
@@ -226,10 +256,29 @@ impl Names {
             return None;
         }
         let (lease_until, unused) = self.by_lease.first().copied()?;
-        let offset = match lease_until <= now {
-            true => unused,
-            false => self.shares.oldest_of_largest(now)?,
-        };
+        match lease_until <= now {
+            true => self.take_out(unused),
+            false => self.take_out(self.shares.oldest_of_largest(now)?),
+        }
+    }
+
+    /// Takes the name out that was told the longest time ago of those that have all addresses of a share. Ranges are so small
+    /// only where an administrator made them so: a share has 30 addresses at least.
+    fn make_room_in_share(
+        &mut self,
+        resource: ResourceId,
+        now: BootTime,
+    ) -> Option<(Offset, Entry)> {
+        let of_share = self
+            .entries
+            .iter()
+            .filter(|(offset, _)| self.range_shares.holds(resource, **offset, &self.ranges));
+        let oldest = of_share.min_by_key(|(_, entry)| entry.told_at);
+        let (offset, _) = oldest.filter(|(_, entry)| now.has_passed(entry.told_at, TOLD_MIN))?;
+        self.take_out(*offset)
+    }
+
+    fn take_out(&mut self, offset: Offset) -> Option<(Offset, Entry)> {
         let entry = self.entries.remove(&offset)?;
         self.by_lease.remove(&(entry.lease_until, offset));
         self.shares.remove(entry.resource, offset, entry.told_at);
@@ -369,15 +418,11 @@ impl Names {
         self.entries.len()
     }
 
-    /// At most as many steps as names have addresses; there are more addresses than names.
-    fn free_offset(&mut self) -> Offset {
-        loop {
-            let offset = self.ranges.offset(self.next);
-            self.next = (self.next + 1) % self.ranges.capacity();
-            if !self.entries.contains_key(&offset) {
-                return offset;
-            }
-        }
+    fn free_offset(&mut self, resource: ResourceId) -> Option<Offset> {
+        let share = self.range_shares.share_of(resource);
+        let entries = &self.entries;
+        let is_taken = |offset| entries.contains_key(&offset);
+        self.range_shares.next_free(share, &self.ranges, is_taken)
     }
 }
 

@@ -30,6 +30,13 @@ pub struct Ranges {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Offset(u32);
 
+impl Offset {
+    /// The index of the addresses, see [`Ranges::offset`].
+    pub(crate) const fn index(self) -> u32 {
+        self.0 - 1
+    }
+}
+
 impl Ranges {
     /// # Errors
     ///

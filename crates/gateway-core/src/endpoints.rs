@@ -512,7 +512,10 @@ mod tests {
             .map(|message| matches!(message, FromGateway::DeviceEndpoints { more: true, .. }))
             .collect();
         assert_eq!(more, [true, false]);
-        let told: usize = messages.into_iter().map(|message| seen(message).len()).sum();
+        let told: usize = messages
+            .into_iter()
+            .map(|message| seen(message).len())
+            .sum();
         assert_eq!(told, usize::from(count));
     }
 

@@ -40,6 +40,7 @@ mod portal;
 mod questions;
 mod services;
 mod site_dns;
+mod site_names;
 pub mod status;
 mod verify;
 
@@ -59,4 +60,5 @@ pub use persisted::{GrantChanges, PersistedGrant, PersistedGrants, PersistedNetw
 pub use plain_dns::MAX_LOOKUPS;
 pub use questions::{MAX_QUESTIONS, MAX_QUESTIONS_PER_CLIENT, MAX_WAITING_PER_CLIENT};
 pub use site_dns::NotAsked;
+pub use site_names::MAX_ASKED_ELSEWHERE;
 pub use verify::{CLOCK_SKEW, GrantFault};

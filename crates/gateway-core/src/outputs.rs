@@ -19,14 +19,16 @@ impl Outputs {
         self.0.pop_front()
     }
 
-    /// Puts an output ahead of the first acceptance and the first answer to a device: a grant and its names are in force
+    /// Puts an output ahead of the first acceptance and the first answer about names of a device: a grant and its names are in force
     /// before anybody hears of them.
     pub(super) fn push_before_acceptances(&mut self, output: Output) {
         let mut outputs = self.0.iter();
         let first = outputs.position(|output| {
             matches!(
                 output,
-                Output::ToPortal(FromGateway::GrantAccepted { .. }) | Output::AnswerPlain { .. }
+                Output::ToPortal(
+                    FromGateway::GrantAccepted { .. } | FromGateway::NameAnswered { .. }
+                ) | Output::AnswerPlain { .. }
             )
         });
         let place = first.unwrap_or(self.0.len());

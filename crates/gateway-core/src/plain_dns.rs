@@ -2,10 +2,12 @@
 //! asks, and how much, is nothing to the others.
 
 use super::site_dns::SiteQuestions;
+use super::site_names::Elsewhere;
 use culvert_base::BootTime;
 use culvert_dns::{Addresses, Config, ForwardId, Ranges, Stub};
 use culvert_ids::{ClientId, ResourceId};
 use culvert_policy::{DomainName, Prefix};
+use culvert_wire::messages::NAME_SHARES;
 use ipnet::{Ipv4Net, Ipv6Net};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -82,12 +84,13 @@ impl PlainDns {
         self.devices.contains_key(&client)
     }
 
-    /// Makes a stub for a device, with the names that its grants have from an earlier run. False where the ranges of names
-    /// can't be used.
+    /// Makes a stub for a device, with the names that its grants have from an earlier run. Names get addresses of the share of
+    /// their gateway's place in the device's file. False where the ranges of names can't be used.
     pub(super) fn make(
         &mut self,
         client: ClientId,
         ranges: [Prefix; 2],
+        elsewhere: &Elsewhere,
         names: impl Iterator<Item = (DomainName, Wanted)>,
         now: BootTime,
     ) -> bool {
@@ -112,6 +115,9 @@ impl PlainDns {
         };
         stub.withhold_private();
         let [a, b, c, d, ..] = seed;
+        stub.divide_ranges(NAME_SHARES);
+        let (own, others) = elsewhere.shares();
+        stub.assign_shares(own, others);
         stub.begin_at(u32::from_le_bytes([a, b, c, d]));
         stub.set_names_max(MAX_NAMES_PER_DEVICE);
         for (name, wanted) in names {
@@ -260,7 +266,8 @@ mod tests {
         let ranges = ranges.map(|text| text.parse().unwrap());
         for number in 1..=devices {
             let none = std::iter::empty();
-            assert!(dns.make(client(number), ranges, none, BootTime::ZERO));
+            let elsewhere = Elsewhere::default();
+            assert!(dns.make(client(number), ranges, &elsewhere, none, BootTime::ZERO));
         }
         dns
     }

@@ -267,7 +267,9 @@ impl Shell {
             Event::Paths => {}
             Event::Stream(news) => self.handle_stream(news, now),
             Event::Silence => self.watch_for_silence(now)?,
-            Event::Endpoints => self.core.handle_heard(self.devices.tunnel.take_heard()?, now),
+            Event::Endpoints => self
+                .core
+                .handle_heard(self.devices.tunnel.take_heard()?, now),
             Event::NetworkChanged => self.handle_network(now).await?,
             Event::EndpointsChanged => self.set_candidates(now),
             Event::Nat64 => {

@@ -19,6 +19,7 @@ mod relay_access;
 mod relays;
 mod returning;
 mod review;
+mod site_names;
 mod verification;
 mod views;
 
@@ -29,6 +30,7 @@ pub use relays::RelayJoin;
 use super::directory::Directory;
 use super::endpoints::Endpoints;
 use super::grants::{Grant, Grants, Stage};
+use super::name_asks::NameAsks;
 use super::output::{Outbox, Output, SessionId};
 use super::outside::GatewayRefusals;
 use super::random::Random;
@@ -67,6 +69,7 @@ pub struct Hub {
     path_history: PathHistory,
     plain_reviews: PlainReviews,
     endpoints: Endpoints,
+    site_names: NameAsks,
 }
 
 impl Hub {
@@ -105,6 +108,7 @@ impl Hub {
             path_history: PathHistory::default(),
             plain_reviews: PlainReviews::default(),
             endpoints: Endpoints::new(presumed, now),
+            site_names: NameAsks::default(),
         };
         hub.restore(grants, now);
         hub
@@ -189,6 +193,7 @@ impl Hub {
                 Timer::Requests => self.serve_waiting(None, now),
                 Timer::Turns(gateway) => self.end_turns(gateway, now),
                 Timer::PlainReview(client) => self.standing_due(client, now),
+                Timer::NameAsk(ask) => self.name_timed_out(ask),
                 Timer::Relays(gateway) => self.renew_relays(gateway, now),
                 Timer::RelayReturn(relay) => self.lose_relay_unless_back(relay, now),
                 Timer::Return(gateway) => {

@@ -19,6 +19,7 @@ mod endpoints;
 mod grants;
 mod hub;
 pub mod limits;
+mod name_asks;
 mod output;
 mod outside;
 mod random;
@@ -41,6 +42,6 @@ pub use reasons::OWNER_RETRY_AFTER_S;
 pub use session::Facts;
 pub use signing::{PORTAL_SECRET_LEN, PortalKeys, SignError, Signer};
 pub use views::{
-    Bar, ClientView, Counters, DeviceEndpointView, Explained, ExplainedPolicies, GatewayView, HubStatus, JudgedAddress, PathView,
-    PolicyView, RelayView, UnmetKind, UnmetView,
+    Bar, ClientView, Counters, DeviceEndpointView, Explained, ExplainedPolicies, GatewayView,
+    HubStatus, JudgedAddress, PathView, PolicyView, RelayView, UnmetKind, UnmetView,
 };

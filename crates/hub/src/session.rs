@@ -178,6 +178,8 @@ pub(super) struct Announced {
     pub(super) answers_plain: bool,
     /// It admits plain WireGuard devices without a grant, and tells where they are.
     pub(super) tells_endpoints: bool,
+    /// It asks for names of such devices at other sites, and resolves names for others.
+    pub(super) knows_site_names: bool,
 }
 
 impl Announced {
@@ -208,6 +210,7 @@ impl Announced {
             takes_pages: features.contains(&GatewayFeature::GrantPages),
             answers_plain: features.contains(&GatewayFeature::PlainDns),
             tells_endpoints: features.contains(&GatewayFeature::DeviceEndpoints),
+            knows_site_names: features.contains(&GatewayFeature::SiteNames),
         };
         announced.replace_candidates(candidates);
         announced

@@ -23,13 +23,16 @@ pub(super) enum Timer {
     Turns(GatewayId),
     /// The standing grants of a plain WireGuard device are looked at again.
     PlainReview(ClientId),
+    /// A gateway has not resolved a name for a device at another site in time.
+    NameAsk(u64),
     /// Ends get other tokens for the relays of a gateway.
     Relays(GatewayId),
     /// A relay that was expected has not come back in time.
     RelayReturn(RelayId),
 }
 
-/// Each at most once a grant, a gateway, a plain device, a session of a relay or an expiry of a token, and bounded with them.
+/// Each at most once a grant, a gateway, a plain device, a question for a name, a session of a relay or an expiry of a token, and
+/// bounded with them.
 #[derive(Debug, Default)]
 pub(super) struct Timers(BTreeSet<(Timestamp, Timer)>);
 

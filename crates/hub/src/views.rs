@@ -132,6 +132,9 @@ pub struct GatewayView {
     /// It answers DNS questions of plain WireGuard devices.
     #[serde(default)]
     pub answers_plain: bool,
+    /// It finds names of such devices at other sites, and those of its own for others.
+    #[serde(default)]
+    pub knows_site_names: bool,
 }
 
 /// An explanation of a client's access to a resource, or of its denial, at this time.

@@ -111,7 +111,9 @@ impl Service {
                 format!("address: {address}, where {name} hears the device; last handshake {at}")
             }
             (Some(address), None) => {
-                format!("address: {address}, as last recorded; {name} has not told where the device is yet")
+                format!(
+                    "address: {address}, as last recorded; {name} has not told where the device is yet"
+                )
             }
             (None, _) if judged.is_untold => format!(
                 "address: unknown, because {name} is of an earlier version and does not tell where devices are: update the \

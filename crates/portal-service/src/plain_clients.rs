@@ -49,6 +49,7 @@ impl Service {
             id,
             actor,
             gateways: gateways.iter().map(|row| row.id).collect(),
+            name_shares: self.has_name_shares(caller, &gateways).await,
             name,
             public_key: new.public_key,
         };
@@ -133,6 +134,7 @@ impl Service {
             expected_version,
             public_key: rekey.public_key,
             gateways: wanted,
+            name_shares: self.has_name_shares(caller, &gateways).await,
         };
         let change =
             self.database
@@ -231,7 +233,7 @@ impl Service {
         gateways: Vec<store::Gateway>,
         mut endpoints: BTreeMap<GatewayId, String>,
     ) -> Result<PlainClientFile, Fault> {
-        let networks = self.networks_of(caller, row.actor, &gateways).await?;
+        let networks = self.networks_of(caller, &row, &gateways).await?;
         if endpoints.len() < gateways.len() {
             let reported = self.reported_endpoints(caller, &gateways).await;
             for (gateway, endpoint) in reported {
@@ -269,7 +271,7 @@ impl Service {
     async fn networks_of(
         &self,
         caller: &Caller,
-        actor: ActorId,
+        device: &store::Client,
         gateways: &[store::Gateway],
     ) -> Result<Networks, Fault> {
         let account = caller.account();
@@ -278,7 +280,9 @@ impl Service {
             return Ok(Networks::default());
         }
         let limit = MAX_RESOURCES_PER_CLIENT;
-        let shown = self.resources_of_groups(account, actor, limit).await?;
+        let shown = self
+            .resources_of_groups(account, device.actor, limit)
+            .await?;
         let those = ListFilter {
             ids: Some(shown.into_iter().map(EntityId::from).collect()),
             ..ListFilter::default()
@@ -287,10 +291,13 @@ impl Service {
         // In the order of their ids, as the hub takes them.
         let mut rows: Vec<store::Resource> = self.all(account, &those).await?;
         rows.retain(|row| sites.contains(&row.site) && row.applications.is_any());
-        let names = self.names_of_device(caller, gateways, &rows).await?;
+        let names = self
+            .names_of_device(caller, device, gateways, &rows)
+            .await?;
         let usable = rows.iter().filter_map(|row| match network(row) {
             Some(network) => Some((row.site, Some(network))),
-            None => (names.site == Some(row.site)).then_some((row.site, None)),
+            None if names.networks.contains_key(&row.site) => Some((row.site, None)),
+            None => None,
         });
         let usable: Vec<(SiteId, Option<Prefix>)> = usable.collect();
         Ok(Networks::first(usable, MAX_STANDING_GRANTS).with_names(names))

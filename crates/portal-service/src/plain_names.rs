@@ -1,27 +1,43 @@
-//! Names for plain WireGuard devices: the gateway answers their DNS queries, if it can (ADR 0056).
+//! Names for plain WireGuard devices: the first gateway answers their DNS queries, if it can (ADR 0056), and has names of other
+//! sites resolved by the gateways there (ADR 0061).
 
 use super::{Caller, Service};
-use culvert_ids::{GatewayId, SiteId};
+use culvert_base::quoted;
+use culvert_hub::GatewayView;
+use culvert_ids::SiteId;
 use culvert_policy::Prefix;
 use culvert_portal_base::Fault;
-use culvert_store as store;
+use culvert_store::{self as store, MAX_PLAIN_CLIENT_GATEWAYS};
+use culvert_wire::messages::{NAME_SHARES, Ranges};
 use culvert_wire::model::TargetKind;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+
+const _: () = assert!(NAME_SHARES as usize == MAX_PLAIN_CLIENT_GATEWAYS);
 
 /// Names that a device can't find with a DNS server in its file, and the price of that server.
 const LIMITS: [&str; 3] = [
     "The device asks its first gateway for all names, public ones too. While that is away, or the device has no access there, it \
      finds no name until its tunnel is switched off.",
-    "Names of resources at the sites of other gateways are not found. Neither are other hosts of private networks: answers with their \
-     addresses are withheld.",
+    "Other hosts of private networks are not found by name: answers with their addresses are withheld.",
     "The gateway passes no DNSSEC signatures on, so a device that insists on them finds no name.",
 ];
 
-const NONE_BY_NAME: &str = "The file has no DNS server, because no policy gives the owner a resource by name at the site of \
-                            the first gateway. One that is added later needs a new file.";
+/// The price of names at other sites.
+const ELSEWHERE: &str = "Names of resources at the sites of other gateways are found while the portal and those gateways are \
+                         connected. The device gets their addresses, and no other records (MX, TXT, SRV).";
+
+const EARLIER_FILE: &str = "Names of resources at the sites of other gateways are not found, because the device has a file of an \
+                            earlier version: give it a new key and file.";
+
+const NONE_BY_NAME: &str = "The file has no DNS server, because no policy gives the owner a resource by name. One that is added \
+                            later needs a new file.";
+
+const NO_ACCESS_AT_FIRST: &str = "The file has no DNS server, and resources by name are not found: the first gateway answers \
+                                  devices that have access there, and no policy gives the owner a resource at its site.";
 
 const EARLIER_VERSION: &str = "Resources by name are refused, because the first gateway is of an earlier version and answers \
-                               no device: update it, and give the device a new file.";
+                               no device with such a file: update it, and give the device a new file.";
 
 const NOT_CONNECTED: &str = "The file has no DNS server, because the first gateway is not connected and may be of a \
                              version that answers no device. For resources by name, ask for the file when it is connected.";
@@ -29,73 +45,142 @@ const NOT_CONNECTED: &str = "The file has no DNS server, because the first gatew
 /// The part of a device's file that is about names.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NamesOfDevice {
-    /// The site whose resources the device finds by name.
-    pub(super) site: Option<SiteId>,
+    /// The sites whose resources the device finds by name, each with the networks that lead to its gateway for the sake of names.
+    pub(super) networks: BTreeMap<SiteId, Vec<Prefix>>,
     pub(super) dns: Vec<IpAddr>,
-    /// The networks that lead to the gateway there for the sake of names.
-    pub(super) networks: Vec<Prefix>,
     pub(super) limits: Vec<String>,
 }
 
 /// The ability of a gateway to answer devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answers {
-    Yes,
+    /// With names of other sites, and addresses of shares.
+    OfAllSites,
+    /// With names of its own site, and addresses of all of the ranges.
+    OfItsSite,
     No,
     /// It is not connected.
     Unknown,
 }
 
+impl Answers {
+    fn of(sessions: &[GatewayView], gateway: &store::Gateway) -> Self {
+        let session = sessions.iter().find(|it| it.gateway == gateway.id);
+        match session.map(|session| (session.answers_plain, session.knows_site_names)) {
+            Some((true, true)) => Self::OfAllSites,
+            Some((true, false)) => Self::OfItsSite,
+            Some((false, _)) => Self::No,
+            None => Self::Unknown,
+        }
+    }
+}
+
 impl Service {
+    /// True if a new file with these gateways has shares of the ranges for names. A first gateway that gives addresses of all of
+    /// the ranges needs a file without.
+    pub(super) async fn has_name_shares(
+        &self,
+        caller: &Caller,
+        gateways: &[store::Gateway],
+    ) -> bool {
+        let Some(first) = gateways.iter().find(|row| row.revoked.is_none()) else {
+            return true;
+        };
+        let sessions = self.served.gateways(caller.account()).await;
+        Answers::of(&sessions.unwrap_or_default(), first) != Answers::OfItsSite
+    }
+
     /// The DNS server for a device that may use these resources at the sites of its gateways. It is the first of them, as the
     /// hub has it.
     pub(super) async fn names_of_device(
         &self,
         caller: &Caller,
+        device: &store::Client,
         gateways: &[store::Gateway],
         usable: &[store::Resource],
     ) -> Result<NamesOfDevice, Fault> {
-        let without = |limit: &str| {
-            let limits = vec![limit.to_owned()];
-            Ok(NamesOfDevice {
-                limits,
-                ..NamesOfDevice::default()
-            })
-        };
-        let first = gateways.iter().find(|row| row.revoked.is_none());
-        let is_there = |row: &&store::Resource| first.is_some_and(|first| first.site == row.site);
-        let mut by_name = usable
-            .iter()
-            .filter(|row| row.target.kind == TargetKind::Dns);
-        let Some(gateway) = first.filter(|_| by_name.any(|row| is_there(&row))) else {
-            return without(NONE_BY_NAME);
-        };
-        match self.answers_devices(caller, gateway.id).await {
-            Answers::Yes => {}
-            Answers::No => return without(EARLIER_VERSION),
-            Answers::Unknown => return without(NOT_CONNECTED),
-        }
+        let sessions = self.served.gateways(caller.account()).await;
+        let sessions = sessions.unwrap_or_default();
         let account: store::Account = self.get(caller.account(), caller.account()).await?;
         let ranges = account.settings.ranges;
-        let server = IpAddr::from(gateway.ipv4);
-        // The store has checked them.
-        let of_names = [ranges.names_ipv4, ranges.names_ipv6];
-        let of_names = of_names.iter().filter_map(|text| text.parse().ok());
-        Ok(NamesOfDevice {
-            site: Some(gateway.site),
-            dns: vec![server],
-            networks: of_names.chain([Prefix::host(server)]).collect(),
-            limits: LIMITS.map(str::to_owned).to_vec(),
-        })
+        Ok(names_of(device, gateways, usable, &sessions, &ranges))
     }
+}
 
-    async fn answers_devices(&self, caller: &Caller, gateway: GatewayId) -> Answers {
-        let sessions = self.served.gateways(caller.account()).await;
-        let session = sessions.unwrap_or_default();
-        match session.into_iter().find(|it| it.gateway == gateway) {
-            Some(session) if session.answers_plain => Answers::Yes,
-            Some(_) => Answers::No,
-            None => Answers::Unknown,
+fn names_of(
+    device: &store::Client,
+    gateways: &[store::Gateway],
+    usable: &[store::Resource],
+    sessions: &[GatewayView],
+    ranges: &Ranges,
+) -> NamesOfDevice {
+    let without = |limit: &str| NamesOfDevice {
+        limits: vec![limit.to_owned()],
+        ..NamesOfDevice::default()
+    };
+    let live = || gateways.iter().filter(|row| row.revoked.is_none());
+    let by_name = usable
+        .iter()
+        .filter(|row| row.target.kind == TargetKind::Dns);
+    let by_name: BTreeSet<SiteId> = by_name.map(|row| row.site).collect();
+    let Some(first) = live().next().filter(|_| !by_name.is_empty()) else {
+        return without(NONE_BY_NAME);
+    };
+    let (at_first, has_shares) = (by_name.contains(&first.site), device.name_shares);
+    if !has_shares && !at_first {
+        return without(EARLIER_FILE);
+    }
+    if !usable.iter().any(|row| row.site == first.site) {
+        return without(NO_ACCESS_AT_FIRST);
+    }
+    match Answers::of(sessions, first) {
+        Answers::OfItsSite if !has_shares => {}
+        Answers::OfAllSites => {}
+        Answers::OfItsSite | Answers::No => return without(EARLIER_VERSION),
+        Answers::Unknown => return without(NOT_CONNECTED),
+    }
+    let mut limits: Vec<String> = LIMITS.map(str::to_owned).to_vec();
+    let is_elsewhere = |row: &&store::Gateway| row.id != first.id && by_name.contains(&row.site);
+    let mut elsewhere = live().filter(is_elsewhere).peekable();
+    if elsewhere.peek().is_some() {
+        limits.push(if has_shares { ELSEWHERE } else { EARLIER_FILE }.to_owned());
+    }
+    let server = IpAddr::from(first.ipv4);
+    let mut networks = BTreeMap::new();
+    // The store has checked the ranges.
+    if has_shares {
+        for row in elsewhere {
+            networks.insert(row.site, share_of(device, row, ranges));
+            if matches!(Answers::of(sessions, row), Answers::OfItsSite | Answers::No) {
+                let name = quoted(&row.name);
+                limits.push(format!(
+                    "Resources by name at the site of {name} are refused, because this gateway is of an earlier version: \
+                     update it."
+                ));
+            }
         }
     }
+    let mut at_server = match (at_first, has_shares) {
+        (true, true) => share_of(device, first, ranges),
+        (true, false) => {
+            let whole = [&ranges.names_ipv4, &ranges.names_ipv6];
+            whole.iter().filter_map(|text| text.parse().ok()).collect()
+        }
+        (false, _) => Vec::new(),
+    };
+    at_server.push(Prefix::host(server));
+    networks.insert(first.site, at_server);
+    NamesOfDevice {
+        networks,
+        dns: vec![server],
+        limits,
+    }
+}
+
+/// The share of the ranges for names that a gateway of the device has by its place in the file.
+fn share_of(device: &store::Client, gateway: &store::Gateway, ranges: &Ranges) -> Vec<Prefix> {
+    let mut places = (0_u8..).zip(&device.gateways);
+    let place = places.find(|(_, id)| **id == gateway.id);
+    let share = place.and_then(|(place, _)| ranges.name_share(place));
+    share.map(Vec::from).unwrap_or_default()
 }

@@ -72,6 +72,7 @@ impl Machine for Client {
             ipv4: place.ipv4,
             ipv6: place.ipv6,
             gateways: Vec::new(),
+            name_shares: false,
             verified: None,
             revoked: None,
             seen: None,

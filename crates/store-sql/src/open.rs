@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The schema, from the first version on. A later version appends a step and changes none.
-const STEPS: [Step; 20] = [
+const STEPS: [Step; 21] = [
     Step::Break(include_str!("schema.sql")),
     Step::Break(include_str!("schema_applications.sql")),
     Step::Break(include_str!("schema_people.sql")),
@@ -39,6 +39,7 @@ const STEPS: [Step; 20] = [
     Step::Expand(include_str!("schema_paths.sql")),
     Step::Expand(include_str!("schema_inbound.sql")),
     Step::Expand(include_str!("schema_plain_clients.sql")),
+    Step::Expand(include_str!("schema_name_shares.sql")),
 ];
 
 /// "CULV": says whose database a file is.

@@ -29,6 +29,7 @@ pub(super) async fn add(writing: &mut Writing, new: NewPlainClient) -> Result<Cl
         ipv4: new_ipv4(writing, range4, &ranges, hint(id)).await?,
         ipv6: new_ipv6(writing, range6, &ranges, hint(id)).await?,
         gateways: new.gateways,
+        name_shares: new.name_shares,
         verified: None,
         revoked: None,
         seen: None,
@@ -62,6 +63,7 @@ pub(super) async fn rekey(
         after.verified = None;
     }
     after.gateways = rekey.gateways;
+    after.name_shares = rekey.name_shares;
     let account = writing.account();
     let ranges = ranges(writing.connection().await?, account).await?;
     let (range4, range6) = parse(&ranges)?;

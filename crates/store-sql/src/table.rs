@@ -595,6 +595,7 @@ impl Table for Client {
         "ipv4",
         "ipv6",
         "gateways",
+        "name_shares",
         "verified_ms",
         "revoked_ms",
     ];
@@ -610,6 +611,7 @@ impl Table for Client {
             self.ipv4.octets().as_slice().into(),
             self.ipv6.octets().as_slice().into(),
             json(&self.gateways)?,
+            self.name_shares.into(),
             self.verified.into(),
             self.revoked.into(),
         ])
@@ -625,6 +627,7 @@ impl Table for Client {
             ipv4: row.bytes::<4>("ipv4")?.into(),
             ipv6: row.bytes::<16>("ipv6")?.into(),
             gateways: row.json("gateways")?,
+            name_shares: row.flag("name_shares")?,
             verified: row.optional_time("verified_ms")?,
             revoked: row.optional_time("revoked_ms")?,
             seen: read_seen(row)?,

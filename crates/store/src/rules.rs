@@ -415,6 +415,7 @@ pub fn merge(before: &Entity, mut wanted: Entity) -> Result<Option<Entity>, Stor
                 ("ipv4", was.ipv4 == is.ipv4),
                 ("ipv6", was.ipv6 == is.ipv6),
                 ("gateways", was.gateways == is.gateways),
+                ("name_shares", was.name_shares == is.name_shares),
             ])
         }
         (Entity::Gateway(was), Entity::Gateway(is)) => {

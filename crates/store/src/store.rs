@@ -483,6 +483,8 @@ pub struct NewPlainClient {
     pub actor: ActorId,
     /// The gateways whose keys are in its file, one of each site: at least one.
     pub gateways: Vec<GatewayId>,
+    /// Its file has shares of the ranges for names, see [`Client::name_shares`].
+    pub name_shares: bool,
     /// Its name.
     pub name: String,
     /// Its key.
@@ -500,6 +502,8 @@ pub struct PlainClientRekey {
     pub public_key: PublicKey,
     /// The gateways whose keys are in its file from now on.
     pub gateways: Vec<GatewayId>,
+    /// Its new file has shares of the ranges for names, see [`Client::name_shares`].
+    pub name_shares: bool,
 }
 
 /// A relay that enrols, as it describes itself.

@@ -49,7 +49,8 @@ pub use group::{Group, GroupPatch, Member, NewGroup, NewMember};
 pub use log::{AccessDecision, AccessLogEntry, ChangeLogEntry, FlowLogEntry};
 pub use page::{DEFAULT_PAGE_LEN, MAX_PAGE_LEN, Page};
 pub use plain_client::{
-    NewPlainClient, PRIVATE_KEY_PLACEHOLDER, PlainClientEndpoint, PlainClientFile, PlainClientPeer, PlainClientRekey,
+    NewPlainClient, PRIVATE_KEY_PLACEHOLDER, PlainClientEndpoint, PlainClientFile, PlainClientPeer,
+    PlainClientRekey,
 };
 pub use policy::{NewPolicy, Policy, PolicyPatch};
 pub use portal::PortalOfDatabase;

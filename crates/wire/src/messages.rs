@@ -7,6 +7,7 @@ mod gateway;
 mod portals;
 mod relay;
 mod shared;
+mod site_names;
 
 pub use client::{ClientFeature, FromClient, MAX_CLIENT_MESSAGE_LEN, ToClient};
 pub use devices::{AdmittedDevice, DeviceEndpoint, MAX_DEVICES_PER_MESSAGE};
@@ -21,3 +22,4 @@ pub use shared::{
     Existence, Interface, MAX_NAMES, OWNER_DISABLED, PLAIN_DNS_PORT, Ranges, Reason, ReasonCode,
     ResolvedName, SITE_DNS_PORT, Sequenced, WantedName, decode_sequenced,
 };
+pub use site_names::{NAME_ASK_BURST, NAME_ASKS_PER_S, NAME_SHARES, NameElsewhere, SiteAnswer};

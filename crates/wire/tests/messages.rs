@@ -5,11 +5,12 @@
 use culvert_ids::{ClientId, GatewayId, GrantId, RelayId, ResourceId, SiteId};
 use culvert_policy::conditions::OperatingSystem;
 use culvert_wire::messages::{
-    AdmittedDevice, ClientFeature, DeviceEndpoint, EndedFlow, Existence, FlowEnd, FlowReport, FromClient, FromGateway, FromRelay,
-    GatewayFeature, GatewayLoad, GrantLabels, Interface, MAX_CLIENT_MESSAGE_LEN,
-    MAX_DEVICES_PER_MESSAGE, MAX_FLOWS_PER_REPORT, MAX_NAMES, NatMapping, PathKind, PortalSet, Ranges, Reason, ReasonCode,
-    RelayAccess, RelayLoad, RelayPlace, RelayPort, RelayReach, RelayTls, ResolvedName, Sequenced,
-    ToClient, ToGateway, ToRelay, WantedName, decode_sequenced,
+    AdmittedDevice, ClientFeature, DeviceEndpoint, EndedFlow, Existence, FlowEnd, FlowReport,
+    FromClient, FromGateway, FromRelay, GatewayFeature, GatewayLoad, GrantLabels, Interface,
+    MAX_CLIENT_MESSAGE_LEN, MAX_DEVICES_PER_MESSAGE, MAX_FLOWS_PER_REPORT, MAX_NAMES, NatMapping,
+    PathKind, PortalSet, Ranges, Reason, ReasonCode, RelayAccess, RelayLoad, RelayPlace, RelayPort,
+    RelayReach, RelayTls, ResolvedName, Sequenced, ToClient, ToGateway, ToRelay, WantedName,
+    decode_sequenced,
 };
 use culvert_wire::model::{
     Applications, Condition, Dns, DnsDomain, Filter, PortRange, Resource, Target, TargetKind,
@@ -331,9 +332,7 @@ fn admitted_device() -> AdmittedDevice {
         client: ClientId::from_bytes([7; 16]),
         client_key: PublicKey::from_bytes([9; 32]),
         client_ipv4: "100.111.222.133".parse().unwrap(),
-        client_ipv6: "fd00:2021:1111:2222:3333:4444:5555:6666"
-            .parse()
-            .unwrap(),
+        client_ipv6: "fd00:2021:1111:2222:3333:4444:5555:6666".parse().unwrap(),
     }
 }
 

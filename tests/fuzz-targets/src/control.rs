@@ -166,6 +166,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let ranges = r#"{"machines_ipv4":"100.64.0.0/11","machines_ipv6":"fd00:2021:1111::/112","names_ipv4":"100.96.0.0/11","names_ipv6":"fd00:2021:1111:8000::/107"}"#;
     let names =
         r#"[{"name":"db.corp.example","ipv4":"100.96.0.1","ipv6":"fd00:2021:1111:8000::1"}]"#;
+    let name = r#""name":{"name":"db.corp.example","ipv4":"100.100.0.1","ipv6":"fd00:2021:1111:8000::4:1"}"#;
     let resolved = r#"[{"name":"db.corp.example","ipv4":true,"ipv6":false}]"#;
     let reason = r#"{"code":"no_access","text":"no"}"#;
     let hello = format!(
@@ -214,6 +215,12 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         reached,
         nat,
         r#"{"type":"draining","on":true}"#.to_owned(),
+        format!(
+            r#"{{"type":"ask_name","ask":3,"client":"cli_{ID}","resource":"res_{ID}",{name}}}"#
+        ),
+        r#"{"type":"name_answered","ask":4,"answer":{"outcome":"found","ipv4":true,"ipv6":false}}"#
+            .to_owned(),
+        r#"{"type":"name_answered","ask":4,"answer":{"outcome":"later"}}"#.to_owned(),
         format!(
             r#"{{"type":"device_endpoints","devices":[{{"client":"cli_{ID}","client_key":"{key}","address":"198.51.100.7","handshake":"2027-01-31T18:00:00Z"}},{{"client":"cli_{ID}","client_key":"{key}","handshake":"2027-01-31T18:00:00Z"}}],"more":true}}"#
         ),
@@ -297,6 +304,14 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             r#"{{"epoch":7,"seq":3,"type":"device_admitted","device":{{"client":"cli_{ID}","client_key":"{key}","client_ipv4":"100.64.0.9","client_ipv6":"fd00:2021:1111::9"}}}}"#
         ),
         format!(r#"{{"epoch":7,"seq":4,"type":"device_dismissed","client":"cli_{ID}"}}"#),
+        format!(
+            r#"{{"epoch":7,"seq":3,"type":"names_elsewhere","client":"cli_{ID}","place":1,"names":[{{"resource":"res_{ID}","pattern":"*.corp.example","place":2}}]}}"#
+        ),
+        format!(
+            r#"{{"epoch":7,"seq":3,"type":"resolve_name","ask":4,"client":"cli_{ID}","resource":"res_{ID}",{name}}}"#
+        ),
+        r#"{"epoch":7,"seq":3,"type":"name_answered","ask":3,"answer":{"outcome":"denied","text":"no"}}"#
+            .to_owned(),
         format!(r#"{{"epoch":7,"seq":1,"type":"refused","reason":{reason}}}"#),
     ];
     let of_relay = [

@@ -53,6 +53,7 @@ pub(super) fn client(number: u32) -> Client {
     let [_, _, high, low] = number.to_be_bytes();
     Client {
         gateways: Vec::new(),
+        name_shares: false,
         id: client_id(number),
         actor: ActorId::from_bytes(bytes(number)),
         machine: format!("machine {number}"),

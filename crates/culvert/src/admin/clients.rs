@@ -8,9 +8,7 @@ use crate::exit::Failure;
 use clap::{Args, Subcommand};
 use culvert_ids::ClientId;
 use culvert_wire::Timestamp;
-use culvert_wire::api::{
-    Actor, Client, ClientPatch, ClientSession, Gateway, PlainClientEndpoint,
-};
+use culvert_wire::api::{Actor, Client, ClientPatch, ClientSession, Gateway, PlainClientEndpoint};
 use std::collections::HashMap;
 
 /// Clients: machines that use resources

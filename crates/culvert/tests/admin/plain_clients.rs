@@ -82,10 +82,16 @@ fn a_new_key_pair_s_private_half_is_in_the_file_alone() {
         "plain-client file phone --endpoint gate=192.0.2.1:51820 --endpoint store=depot.example.com:51820",
     );
     let again = again.ok();
-    for words in ["Endpoint = 192.0.2.1:51820", "Endpoint = depot.example.com:51820"] {
+    for words in [
+        "Endpoint = 192.0.2.1:51820",
+        "Endpoint = depot.example.com:51820",
+    ] {
         assert!(again.contains(words), "{again}");
     }
-    assert_eq!(again.trim_end(), file.replace(&private, PLACEHOLDER).trim_end());
+    assert_eq!(
+        again.trim_end(),
+        file.replace(&private, PLACEHOLDER).trim_end()
+    );
     // Nobody else has it: neither the answers, nor the files and logs of the portal.
     for told in [
         told,

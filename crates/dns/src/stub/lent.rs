@@ -25,6 +25,18 @@ impl Stub {
         self.names.begin_at(place);
     }
 
+    /// Divides the ranges into `count` shares, a power of two, in the order of their addresses. All names get addresses of the
+    /// first one, until [`Self::assign_shares`].
+    pub fn divide_ranges(&mut self, count: u8) {
+        self.names.divide(count);
+    }
+
+    /// Names get addresses of the share `usual` from now on, and those of the resources in `of` addresses of another one. A name
+    /// with addresses of another share than its own gets others when it is asked for again.
+    pub fn assign_shares(&mut self, usual: u8, of: impl IntoIterator<Item = (ResourceId, u8)>) {
+        self.names.assign_shares(usual, of);
+    }
+
     /// A name has these addresses from an earlier stub. False if it can't have them.
     pub fn keep_name(
         &mut self,

@@ -171,3 +171,45 @@ proptest! {
         prop_assert_eq!(told.count(), 0);
     }
 }
+
+#[test]
+fn names_get_addresses_of_the_share_of_their_resource() {
+    let mut stub = lent();
+    stub.stub.divide_ranges(8);
+    let share = |address: Ipv4Addr| (u32::from(address) >> 18) & 7;
+    let first = stub.grant("www.corp.example");
+    assert_eq!(share(first.v4), 0);
+    stub.stub.assign_shares(1, [(CORP, 6)]);
+    // It has addresses of another share, and gets others.
+    let moved = stub.grant("www.corp.example");
+    assert_eq!(share(moved.v4), 6);
+    assert_eq!(u128::from(moved.v6) >> 18 & 7, 6);
+    let other = stub.grant("other.corp.example");
+    assert_eq!((share(other.v4), other.v4 == moved.v4), (6, false));
+    stub.stub.assign_shares(1, []);
+    let usual = stub.grant("third.corp.example");
+    assert_eq!(share(usual.v4), 1);
+    let now = stub.now();
+    let fourth = name("fourth.corp.example");
+    assert!(
+        !stub.stub.keep_name(&fourth, CORP, first, now),
+        "of another share"
+    );
+    assert_eq!(stub.stub.counts().names, 3);
+}
+
+#[test]
+fn a_small_share_gives_the_oldest_name_s_addresses_to_a_new_one() {
+    let mut stub = Clocked::small();
+    stub.stub.divide_ranges(8);
+    // Of 10.9.8.0/24, whose first address names the network.
+    for number in 1..=31 {
+        stub.grant(&format!("n{number}.corp.example"));
+    }
+    stub.ask(4, "more.corp.example", A_TYPE);
+    assert_eq!(stub.answer().code, OptRcode::SERVFAIL, "all are in use");
+    stub.pass(u64::try_from(culvert_dns::TOLD_MIN.as_millis()).unwrap());
+    let more = stub.grant("more.corp.example");
+    assert!(more.v4.octets()[3] < 32, "{more:?}");
+    assert_eq!(stub.stub.counts().names, 31);
+}

@@ -91,6 +91,7 @@ impl Gateway {
                 self.portal.site_name = site_name.as_deref().map(tidy);
                 self.portal.session.open(now);
                 self.paths.begin_session();
+                self.dns.site_names.begin_session();
                 let retained = grants.into_iter().collect();
                 match more_grants {
                     true => self.portal.retained = Some(retained),
@@ -155,6 +156,18 @@ impl Gateway {
             } => self.hear_admitted(devices, more, kept_s, now),
             ToGateway::DeviceAdmitted { device } => self.admit(device, now),
             ToGateway::DeviceDismissed { client } => self.dismiss(client),
+            ToGateway::NamesElsewhere {
+                client,
+                place,
+                names,
+            } => self.set_names_elsewhere(client, place, names),
+            ToGateway::ResolveName {
+                ask,
+                client,
+                resource,
+                name,
+            } => self.resolve_for_other(ask, (client, resource), &name, now),
+            ToGateway::NameAnswered { ask, answer } => self.elsewhere_answered(ask, answer, now),
             ToGateway::FlowsTaken { run, batch } => self.flows_taken(run, batch, now),
             ToGateway::Unsupported { kind } => {
                 let line = LogLine::warn("the portal does not know a message of this gateway");

@@ -12,6 +12,7 @@ mod plain_dns;
 mod report;
 mod room;
 mod site_dns;
+mod site_names;
 mod take;
 
 pub use report::{NotReady, View};
@@ -114,6 +115,7 @@ impl Gateway {
                 GatewayFeature::GrantPages,
                 GatewayFeature::PlainDns,
                 GatewayFeature::DeviceEndpoints,
+                GatewayFeature::SiteNames,
             ],
         };
         self.outputs.push(Output::ToPortal(hello));
@@ -315,6 +317,7 @@ impl Gateway {
         self.endpoints.forget_session();
         self.admissions.forget_session(now);
         self.forget_pending();
+        self.end_site_names(now);
     }
 
     /// The portal will not have this gateway: nobody gets anywhere through it any more.
@@ -325,6 +328,7 @@ impl Gateway {
         self.portal.session.end(now, ending.to_string());
         self.flows.forget_session();
         self.endpoints.forget_session();
+        self.end_site_names(now);
         self.drop_all_grants(now);
         self.outputs.push(Output::End(ending));
     }

@@ -28,6 +28,7 @@ impl Gateway {
         }
         self.name_resolved(name, now);
         self.plain_name_resolved(name, now);
+        self.name_of_others_resolved(name, now);
         self.finish(now);
     }
 

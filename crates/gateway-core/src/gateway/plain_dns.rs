@@ -8,6 +8,7 @@ use crate::grants::{Given, Grants, Visible};
 use crate::names::{Lead, MAX_NAMES_PER_CLIENT};
 use crate::output::Output;
 use crate::plain_dns::{RESOLVER, Wanted};
+use crate::site_names::Elsewhere;
 use culvert_base::BootTime;
 use culvert_dns::{Addresses, Families, ForwardId, Outcome, Transport};
 use culvert_ids::{ClientId, GrantId, ResourceId};
@@ -38,10 +39,11 @@ impl Gateway {
             return;
         }
         let grants = &self.grants;
+        let elsewhere = self.dns.site_names.elsewhere(client);
         let Some(stub) = self.dns.plain.stub_for_query(client) else {
             return;
         };
-        let resource_of = |name: &DomainName| resource_of(grants, client, name, now);
+        let resource_of = |name: &DomainName| resource_of(grants, elsewhere, client, name, now);
         let _no_query = stub.handle_query(query, transport, from, now, resource_of);
         self.drain_stub(client, now);
         self.finish(now);
@@ -57,8 +59,9 @@ impl Gateway {
     ) {
         self.dns.plain.end_lookup(client, id);
         let grants = &self.grants;
+        let elsewhere = self.dns.site_names.elsewhere(client);
         if let Some(stub) = self.dns.plain.stub(client) {
-            let resource_of = |name: &DomainName| resource_of(grants, client, name, now);
+            let resource_of = |name: &DomainName| resource_of(grants, elsewhere, client, name, now);
             // An answer that is not believed is as good as none: the query is sent again in its time.
             match answer {
                 Some(bytes) => {
@@ -86,10 +89,8 @@ impl Gateway {
     /// The DNS has answered for a name, or has not: devices may wait for it.
     pub(super) fn plain_name_resolved(&mut self, name: &DomainName, now: BootTime) {
         for (client, wanted) in self.dns.plain.waiters(name) {
-            if self.dns.plain.knows(client)
-                && let Some(outcome) = self.grant_name(client, name, wanted, now)
-            {
-                self.take_name_outcome(client, name, wanted.resource, outcome, now);
+            if self.dns.plain.knows(client) {
+                self.want_name(client, name, wanted, now);
                 self.drain_stub(client, now);
             }
         }
@@ -114,11 +115,14 @@ impl Gateway {
                 (name.clone(), wanted)
             })
         });
-        self.dns.plain.make(client, network.names, names, now)
+        let none = Elsewhere::default();
+        let elsewhere = self.dns.site_names.elsewhere(client).unwrap_or(&none);
+        let dns = &mut self.dns.plain;
+        dns.make(client, network.names, elsewhere, names, now)
     }
 
     /// Carries out what the stub of a device wants.
-    fn drain_stub(&mut self, client: ClientId, now: BootTime) {
+    pub(super) fn drain_stub(&mut self, client: ClientId, now: BootTime) {
         while let Some(output) = self
             .dns
             .plain
@@ -150,9 +154,7 @@ impl Gateway {
                         resource,
                         addresses,
                     };
-                    if let Some(outcome) = self.grant_name(client, &name, wanted, now) {
-                        self.take_name_outcome(client, &name, resource, outcome, now);
-                    }
+                    self.want_name(client, &name, wanted, now);
                 }
                 culvert_dns::Output::Released { name, .. } => self.release_name(client, &name),
                 // The system's resolver asks by its own rules.
@@ -160,6 +162,24 @@ impl Gateway {
             }
         }
         self.dns.plain.note(client);
+    }
+
+    /// A name of a resource is found here, or by the gateway of its site.
+    fn want_name(&mut self, client: ClientId, name: &DomainName, wanted: Wanted, now: BootTime) {
+        let resource = wanted.resource;
+        let outcome = match self.dns.site_names.is_elsewhere(client, resource) {
+            true => self.ask_elsewhere(client, name, wanted, now),
+            false => {
+                let outcome = self.grant_name(client, name, wanted, now);
+                if outcome.is_none() {
+                    self.dns.plain.wait(client, name.clone(), wanted);
+                }
+                outcome
+            }
+        };
+        if let Some(outcome) = outcome {
+            self.take_name_outcome(client, name, resource, outcome, now);
+        }
     }
 
     fn look_up(
@@ -186,7 +206,7 @@ impl Gateway {
         }
     }
 
-    fn take_name_outcome(
+    pub(super) fn take_name_outcome(
         &mut self,
         client: ClientId,
         name: &DomainName,
@@ -194,7 +214,9 @@ impl Gateway {
         outcome: Outcome,
         now: BootTime,
     ) {
-        let has_site = matches!(outcome, Outcome::Families(_) | Outcome::NoAddress);
+        let exists = matches!(outcome, Outcome::Families(_) | Outcome::NoAddress);
+        // Other records of another site's name are not known here.
+        let has_site = exists && !self.dns.site_names.is_elsewhere(client, resource);
         if let Some(stub) = self.dns.plain.stub(client) {
             if has_site {
                 stub.set_site(resource, Some(RESOLVER), now);
@@ -203,8 +225,8 @@ impl Gateway {
         }
     }
 
-    /// Adds a name to the grants of a device that it is of. None where the DNS is to be asked first.
-    fn grant_name(
+    /// Adds a name to the grants of a device that it is of. None where the DNS is being asked first.
+    pub(super) fn grant_name(
         &mut self,
         client: ClientId,
         name: &DomainName,
@@ -217,10 +239,7 @@ impl Gateway {
             return Some(Outcome::Denied { brief });
         }
         match self.dns.names.existence(name) {
-            None if self.ask(client, name, now) => {
-                self.dns.plain.wait(client, name.clone(), wanted);
-                return None;
-            }
+            None if self.ask(client, name, now) => return None,
             None => return Some(Outcome::Unreachable),
             Some(Existence::Unanswered | Existence::Pending) => return Some(Outcome::Unanswered),
             Some(Existence::Missing) => return Some(Outcome::NxDomain),
@@ -355,24 +374,24 @@ impl Gateway {
     }
 }
 
-/// The resource that a device means by a name, of those that it has a grant for.
+/// The resource that a device means by a name, of those that it has a grant for here or at another site.
 fn resource_of(
     grants: &Grants,
+    elsewhere: Option<&Elsewhere>,
     client: ClientId,
     name: &DomainName,
     now: BootTime,
 ) -> Option<ResourceId> {
+    let held = grants.of_client(client).filter(|held| now < held.expires);
+    let here = held.filter_map(|held| Some((held.claims.resource, held.target.pattern()?)));
+    let elsewhere = elsewhere.into_iter().flat_map(Elsewhere::patterns);
     let mut best: Option<(&NamePattern, ResourceId)> = None;
-    for held in grants.of_client(client) {
-        let Some(pattern) = held.target.pattern() else {
-            continue;
-        };
-        let resource = held.claims.resource;
+    for (resource, pattern) in here.chain(elsewhere) {
         let is_better = best.is_none_or(|(other, oldest)| {
             pattern.is_narrower_than(other)
                 || (!other.is_narrower_than(pattern) && resource < oldest)
         });
-        if now < held.expires && is_better && pattern.matches(name) {
+        if is_better && pattern.matches(name) {
             best = Some((pattern, resource));
         }
     }

@@ -109,7 +109,10 @@ impl Gateway {
     /// One line for a service manager.
     #[must_use]
     pub fn summary(&self) -> String {
-        let (clients, grants) = (self.data_plane.clients().with_grants(), self.grants.held.len());
+        let (clients, grants) = (
+            self.data_plane.clients().with_grants(),
+            self.grants.held.len(),
+        );
         let draining = if self.is_draining() { ", draining" } else { "" };
         if self.portal.session.is_open() && self.portal.verification_awaited {
             let fingerprint = self.options.public_key.fingerprint();
@@ -128,8 +131,12 @@ impl Gateway {
 
     fn client_statuses(&self, now: BootTime, unix: UnixTime) -> Vec<ClientStatus> {
         let mut room = MAX_LISTED_GRANTS;
-        let mut statuses =
-            Vec::with_capacity(self.data_plane.clients().with_grants().min(MAX_LISTED_CLIENTS));
+        let mut statuses = Vec::with_capacity(
+            self.data_plane
+                .clients()
+                .with_grants()
+                .min(MAX_LISTED_CLIENTS),
+        );
         for (id, client) in self.data_plane.clients().iter().take(MAX_LISTED_CLIENTS) {
             let grants = self.grant_statuses(id, room, now, unix);
             room -= grants.len();

@@ -134,10 +134,12 @@ impl Gateway {
     /// Checks what depends on other grants.
     fn check_beside_others(&self, claims: &GrantClaims) -> Result<(), GrantFault> {
         let is_own_key = claims.client_key == self.options.public_key;
-        if is_own_key || self
-            .data_plane
-            .clients()
-            .conflict_with(&Identity::from(claims)) {
+        if is_own_key
+            || self
+                .data_plane
+                .clients()
+                .conflict_with(&Identity::from(claims))
+        {
             return Err(GrantFault::Taken);
         }
         match self.grants.held.get(claims.grant) {

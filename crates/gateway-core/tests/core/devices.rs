@@ -253,7 +253,10 @@ fn the_portal_hears_of_devices_once_it_has_said_which_are_admitted() {
     grant(&mut play, &plain(claims(1, 5, 9)));
     hear(&mut play, 5, HOME, 1);
     play.pass(5_000);
-    assert!(told(&mut play).is_empty(), "an older portal does not know it");
+    assert!(
+        told(&mut play).is_empty(),
+        "an older portal does not know it"
+    );
     list(&mut play, &[6]);
     assert_eq!(told(&mut play), [vec![(device(5), at(HOME))]]);
     hear(&mut play, 6, ROAD, 1);

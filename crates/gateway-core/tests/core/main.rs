@@ -26,5 +26,6 @@ mod report;
 mod room;
 mod session;
 mod site_dns;
+mod site_names;
 mod verification;
 mod within;

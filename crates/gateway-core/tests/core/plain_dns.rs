@@ -11,26 +11,26 @@ use culvert_policy::gate::DropReason;
 use culvert_wire::GrantClaims;
 use std::net::{IpAddr, SocketAddr};
 
-const PATTERN: &str = "**.corp.example";
-const DB: &str = "db.corp.example";
+pub(crate) const PATTERN: &str = "**.corp.example";
+pub(crate) const DB: &str = "db.corp.example";
 const ASK_AT: &str = "100.64.0.1:53";
 const SITE_DNS: &str = "100.64.0.1:20053";
 
-const A: u16 = 1;
+pub(crate) const A: u16 = 1;
 const PTR: u16 = 12;
-const TXT: u16 = 16;
-const AAAA: u16 = 28;
+pub(crate) const TXT: u16 = 16;
+pub(crate) const AAAA: u16 = 28;
 
-const NO_ERROR: u8 = 0;
-const SERVER_FAILURE: u8 = 2;
-const NO_SUCH_NAME: u8 = 3;
-const REFUSED: u8 = 5;
+pub(crate) const NO_ERROR: u8 = 0;
+pub(crate) const SERVER_FAILURE: u8 = 2;
+pub(crate) const NO_SUCH_NAME: u8 = 3;
+pub(crate) const REFUSED: u8 = 5;
 
-fn device(number: u8) -> ClientId {
+pub(crate) fn device(number: u8) -> ClientId {
     ClientId::from_bytes([number; 16])
 }
 
-fn plain(claims: GrantClaims) -> GrantClaims {
+pub(crate) fn plain(claims: GrantClaims) -> GrantClaims {
     GrantClaims {
         plain: true,
         ..claims
@@ -86,7 +86,7 @@ fn response(query: &[u8], code: u8, records: &[(u16, Vec<u8>)]) -> Vec<u8> {
     bytes
 }
 
-fn ask_from(play: &mut Play, client: u8, port: u16, name: &str, kind: u16) {
+pub(crate) fn ask_from(play: &mut Play, client: u8, port: u16, name: &str, kind: u16) {
     let from = SocketAddr::new(client_ipv4(client).into(), port);
     let asker = play.gateway.plain_client_at(from.ip());
     let asker = asker.expect("it is a plain device with a grant");
@@ -96,17 +96,12 @@ fn ask_from(play: &mut Play, client: u8, port: u16, name: &str, kind: u16) {
     play.execute();
 }
 
-fn ask(play: &mut Play, client: u8, name: &str, kind: u16) {
+pub(crate) fn ask(play: &mut Play, client: u8, name: &str, kind: u16) {
     ask_from(play, client, 999, name, kind);
 }
 
-/// The oldest answer: its code and addresses. Each address is in force in the table of the time.
-fn answer(play: &mut Play, client: u8) -> Option<(u8, Vec<IpAddr>)> {
-    if play.answers.is_empty() {
-        return None;
-    }
-    let (bytes, to, table) = play.answers.remove(0);
-    assert_eq!(to.ip(), IpAddr::from(client_ipv4(client)));
+/// The code and the addresses of an answer.
+pub(crate) fn parse_answer(bytes: &[u8]) -> (u8, Vec<IpAddr>) {
     let mut at = 12;
     while bytes[at] != 0 {
         at += 1 + usize::from(bytes[at]);
@@ -125,6 +120,17 @@ fn answer(play: &mut Play, client: u8) -> Option<(u8, Vec<IpAddr>)> {
         }
         at += 12 + len;
     }
+    (bytes[3] & 15, addresses)
+}
+
+/// The oldest answer: its code and addresses. Each address is in force in the table of the time.
+fn answer(play: &mut Play, client: u8) -> Option<(u8, Vec<IpAddr>)> {
+    if play.answers.is_empty() {
+        return None;
+    }
+    let (bytes, to, table) = play.answers.remove(0);
+    assert_eq!(to.ip(), IpAddr::from(client_ipv4(client)));
+    let (code, addresses) = parse_answer(&bytes);
     let in_force = |address: &IpAddr| {
         let mut clients = table.clients();
         clients.any(|client| {
@@ -140,7 +146,7 @@ fn answer(play: &mut Play, client: u8) -> Option<(u8, Vec<IpAddr>)> {
     let of_names: culvert_policy::Prefix = "100.96.0.0/11".parse().unwrap();
     let mut proxies = addresses.iter().filter(|it| of_names.contains(**it));
     assert!(proxies.all(in_force), "{addresses:?}");
-    Some((bytes[3] & 15, addresses))
+    Some((code, addresses))
 }
 
 /// The system's resolver answers the oldest question.

@@ -3,6 +3,7 @@
 use super::Hub;
 use super::asks::Pair;
 use super::no_gateway::NoGateway;
+use super::site_names::NameQuestion;
 use crate::directory::Barred;
 use crate::endpoints::SessionDevices;
 use crate::grants::Stage;
@@ -151,6 +152,21 @@ impl Hub {
             FromGateway::DeviceEndpoints { devices, more } => {
                 self.note_endpoints(id, devices, more, now);
             }
+            FromGateway::AskName {
+                ask,
+                client,
+                resource,
+                name,
+            } => {
+                let question = NameQuestion {
+                    ask,
+                    client,
+                    resource,
+                    name,
+                };
+                self.ask_name(id, question, now);
+            }
+            FromGateway::NameAnswered { ask, answer } => self.name_answered(id, ask, answer),
             FromGateway::Unsupported { kind } => {
                 let line = LogLine::debug("the gateway does not know a message")
                     .with("gateway", id)

@@ -22,7 +22,9 @@ impl Hub {
         if !session.announced.tells_endpoints {
             return;
         }
-        let by_client = admitted.iter().map(|device| (device.client, device.clone()));
+        let by_client = admitted
+            .iter()
+            .map(|device| (device.client, device.clone()));
         session.devices.admitted = Some(by_client.collect::<BTreeMap<_, _>>());
         let id = session.id;
         let mut pages = admitted.chunks(MAX_DEVICES_PER_MESSAGE).peekable();

@@ -102,9 +102,7 @@ impl Hub {
         let address = device.address.map(|address| address.to_canonical());
         // The clock that it was measured by may be ahead.
         let handshake = device.handshake.min(now);
-        let record = self
-            .endpoints
-            .note((client, gateway), address, handshake);
+        let record = self.endpoints.note((client, gateway), address, handshake);
         if let Some((at, address)) = record {
             self.outbox.seen(SeenMachine {
                 id: MachineId::Client(client),

@@ -17,6 +17,10 @@ use culvert_wire::messages::ReasonCode;
 use culvert_wire::{PresharedKey, Timestamp};
 use std::collections::BTreeSet;
 
+/// The reason where the gateway of another site can't resolve names for devices.
+pub(super) const EARLIER_RESOLVER: &str = "the gateway of the resource's site is of an earlier version and finds no names for \
+                                           devices that ask another one: update it";
+
 impl Hub {
     /// The facts that conditions look at. Of a plain device, the gateway that leads to the resource tells where it is. The
     /// device enforces nothing by itself.
@@ -85,21 +89,38 @@ impl Hub {
         Ok(())
     }
 
-    /// Refuses names where the device finds none: it asks its first gateway, and that has the grants of its own site.
+    /// Refuses names where the device finds none: it asks one gateway, which has names of other sites resolved there.
     fn finds_names_of(&self, client: &Client, site: SiteId) -> Result<(), &'static str> {
-        let rows = client.gateways.iter();
-        let mut rows = rows.filter_map(|id| self.directory.gateway(*id));
-        let first = rows.find(|row| row.revoked.is_none());
-        let Some(first) = first.filter(|row| row.site == site) else {
-            return Err("the device finds names at the site of its first gateway alone");
+        let Some((_, server)) = self.name_server_of(client) else {
+            return Err("all gateways of this device are revoked");
         };
-        let session = self.sessions.gateways.get(first.id);
+        let is_own = server.site == site;
+        if !is_own && !client.name_shares {
+            return Err(
+                "the device has a file of an earlier version, with which it finds names at the site of its first gateway alone: \
+                 give it a new key and file",
+            );
+        }
+        let session = self.sessions.gateways.get(server.id);
         // A gateway that is away keeps the grants that it has.
-        match session.is_none_or(|session| session.announced.answers_plain) {
-            true => Ok(()),
-            false => Err(
+        if session.is_some_and(|session| !session.announced.answers_plain) {
+            return Err(
                 "the device's first gateway is of an earlier version and answers no names for it: update the gateway",
-            ),
+            );
+        }
+        if client.name_shares && !self.may_know_site_names(server.id) {
+            return Err(
+                "the device's first gateway is of an earlier version and knows nothing of the device's file: update the gateway",
+            );
+        }
+        let mut resolvers = client.gateways.iter();
+        let is_earlier = |id: &&GatewayId| {
+            let row = self.directory.gateway(**id);
+            row.is_some_and(|row| row.site == site) && !self.may_know_site_names(**id)
+        };
+        match !is_own && resolvers.any(|id| is_earlier(&id)) {
+            true => Err(EARLIER_RESOLVER),
+            false => Ok(()),
         }
     }
 
@@ -146,7 +167,7 @@ impl Hub {
             return;
         };
         self.endpoints.keep_gateways(client, &row.gateways);
-        let present = self.present_sites_of(row);
+        let (present, name_shares) = (self.present_sites_of(row), row.name_shares);
         self.look_at_standing(client, next_review(client, now));
         let ends = self.endpoints.of_client(client);
         let next_end = ends.map(|(_, it)| it.until()).filter(|until| *until > now);
@@ -162,6 +183,10 @@ impl Hub {
             shown.filter_map(|id| Some((id, self.permit((client, id), now).ok()?.until)));
         // Those of gateways that are away keep their places: they are the same resources whoever is there.
         let permitted: Vec<_> = permitted.take(MAX_STANDING_GRANTS).collect();
+        if name_shares {
+            let resources: Vec<_> = permitted.iter().map(|(resource, _)| *resource).collect();
+            self.tell_names_elsewhere(client, &resources);
+        }
         for (resource, until) in permitted {
             let site = self.directory.resource(resource).map(|row| row.parsed.site);
             if !site.is_some_and(|site| present.contains(&site)) {

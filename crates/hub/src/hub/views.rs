@@ -96,6 +96,7 @@ impl Hub {
                 grants: count.grants - count.offers,
                 load: session.load.last(),
                 answers_plain: session.announced.answers_plain,
+                knows_site_names: session.announced.knows_site_names,
                 relays: {
                     let given = self.relays.given.get(&gateway);
                     let relays = given.iter().flat_map(|given| &given.relays);

@@ -24,6 +24,7 @@ mod rows;
 mod scale;
 mod sessions;
 mod sim_relay;
+mod site_names;
 mod verification;
 mod within;
 mod world;

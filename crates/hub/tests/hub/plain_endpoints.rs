@@ -1,12 +1,12 @@
 //! Conditions about the address of a plain WireGuard device are judged by where its gateway hears it.
 
-use crate::world::{
-    SITE, World, actor, client, gateway, network, policy, resource,
-};
+use crate::world::{SITE, World, actor, client, gateway, network, policy, resource};
 use culvert_hub::limits::{DEVICE_SEEN_EVERY_MS, ENDPOINT_FRESH_MS, STANDING_REVIEW_MS};
 use culvert_ids::{ClientId, SiteId};
 use culvert_store::{AccountSettings, Decision, Entity, PathRule};
-use culvert_wire::messages::{AdmittedDevice, DeviceEndpoint, FromGateway, GatewayFeature, ToGateway};
+use culvert_wire::messages::{
+    AdmittedDevice, DeviceEndpoint, FromGateway, GatewayFeature, ToGateway,
+};
 use culvert_wire::model::{
     Condition, Filter, WrittenCountries, WrittenPublicAddresses, WrittenVerified,
 };
@@ -63,16 +63,25 @@ fn at_home_and_served() -> World {
 /// Gateway `through` tells that it hears these devices, each by a handshake of now.
 fn tell(world: &mut World, through: u16, devices: &[(u16, Option<&str>)]) {
     let now = world.now;
-    let devices: Vec<_> = devices.iter().map(|(number, address)| (*number, *address, now)).collect();
+    let devices: Vec<_> = devices
+        .iter()
+        .map(|(number, address)| (*number, *address, now))
+        .collect();
     tell_at(world, through, &devices);
 }
 
 fn tell_at(world: &mut World, through: u16, devices: &[(u16, Option<&str>, Timestamp)]) {
-    let devices = devices.iter().map(|(number, address, handshake)| {
-        endpoint(world, *number, *address, *handshake)
-    });
+    let devices = devices
+        .iter()
+        .map(|(number, address, handshake)| endpoint(world, *number, *address, *handshake));
     let devices = devices.collect();
-    world.gateway_says(through, FromGateway::DeviceEndpoints { devices, more: false });
+    world.gateway_says(
+        through,
+        FromGateway::DeviceEndpoints {
+            devices,
+            more: false,
+        },
+    );
 }
 
 fn endpoint(
@@ -94,7 +103,9 @@ fn endpoint(
 
 fn admitted(world: &World, number: u16) -> Vec<ClientId> {
     let admitted = world.gateways[&gateway(number)].admitted.as_ref();
-    admitted.map(|all| all.keys().copied().collect()).unwrap_or_default()
+    admitted
+        .map(|all| all.keys().copied().collect())
+        .unwrap_or_default()
 }
 
 #[test]
@@ -127,9 +138,8 @@ fn another_address_of_the_same_network_changes_nothing() {
     let mut world = at_home_and_served();
     tell(&mut world, 1, &[(1, Some(DESK))]);
     assert_eq!(world.holds(1), 1);
-    let is_about_grants = |message: &ToGateway| {
-        matches!(message, ToGateway::Grant { .. } | ToGateway::Revoke { .. })
-    };
+    let is_about_grants =
+        |message: &ToGateway| matches!(message, ToGateway::Grant { .. } | ToGateway::Revoke { .. });
     assert!(!world.to_gateways.iter().any(|(_, it)| is_about_grants(it)));
 }
 
@@ -171,7 +181,10 @@ fn a_device_that_moves_too_often_has_no_address() {
     let mut world = at_home_and_served();
     tell(&mut world, 1, &[(1, None)]);
     assert_eq!(world.holds(1), 0);
-    let explained = world.hub.explain(client(1), resource(1), world.now).unwrap();
+    let explained = world
+        .hub
+        .explain(client(1), resource(1), world.now)
+        .unwrap();
     let judged = explained.judged.unwrap();
     assert!(judged.is_unsettled);
     assert_eq!(judged.address, None);
@@ -218,7 +231,10 @@ fn each_gateway_judges_by_the_address_that_it_sees() {
     assert_eq!((world.holds(1), world.holds(2)), (0, 1));
     world.check();
     let views = world.hub.device_endpoints(client(1), world.now);
-    let views: Vec<_> = views.iter().map(|view| (view.gateway, view.address)).collect();
+    let views: Vec<_> = views
+        .iter()
+        .map(|view| (view.gateway, view.address))
+        .collect();
     assert_eq!(views.len(), 2);
     assert!(views.contains(&(gateway(1), Some(ROAD.parse().unwrap()))));
     assert!(views.contains(&(gateway(2), Some(HOME.parse().unwrap()))));
@@ -227,13 +243,21 @@ fn each_gateway_judges_by_the_address_that_it_sees() {
 #[test]
 fn an_older_gateway_is_told_nothing_and_the_condition_denies_with_its_reason() {
     let mut world = with_device();
-    world.gateways.get_mut(&gateway(1)).unwrap().features.clear();
+    world
+        .gateways
+        .get_mut(&gateway(1))
+        .unwrap()
+        .features
+        .clear();
     world.join_gateway(1);
     assert_eq!(world.gateways[&gateway(1)].admitted, None);
     // It is no word of a gateway that did not say that it tells this.
     tell(&mut world, 1, &[(1, Some(HOME))]);
     assert_eq!(world.holds(1), 0);
-    let explained = world.hub.explain(client(1), resource(1), world.now).unwrap();
+    let explained = world
+        .hub
+        .explain(client(1), resource(1), world.now)
+        .unwrap();
     assert!(!explained.is_allow());
     assert!(explained.judged.unwrap().is_untold);
 }
@@ -283,7 +307,11 @@ fn only_devices_that_a_condition_about_addresses_concerns_are_admitted() {
         assert_eq!(admitted(&during, 1), [client(1)]);
         make(&mut during);
         for world in [&before, &during] {
-            assert_eq!(admitted(world, 1).contains(&client(1)), is_admitted, "{what}");
+            assert_eq!(
+                admitted(world, 1).contains(&client(1)),
+                is_admitted,
+                "{what}"
+            );
             assert!(world.gateways[&gateway(1)].admitted.is_some(), "{what}");
         }
     }
@@ -315,7 +343,13 @@ fn another_key_is_admitted_in_the_place_of_the_first_and_is_nowhere_yet() {
     assert_eq!(keys, [key]);
     // A report of before the change was still on its way.
     let devices = vec![before];
-    world.gateway_says(1, FromGateway::DeviceEndpoints { devices, more: false });
+    world.gateway_says(
+        1,
+        FromGateway::DeviceEndpoints {
+            devices,
+            more: false,
+        },
+    );
     assert_eq!(world.holds(1), 0);
     tell(&mut world, 1, &[(1, Some(HOME))]);
     assert_eq!(world.holds(1), 1);
@@ -357,10 +391,13 @@ fn a_list_in_pages_decides_once_it_is_whole() {
     let mut world = at_home_and_served();
     world.break_off_gateway(1);
     world.join_gateway(1);
-    world.gateway_says(1, FromGateway::DeviceEndpoints {
-        devices: Vec::new(),
-        more: true,
-    });
+    world.gateway_says(
+        1,
+        FromGateway::DeviceEndpoints {
+            devices: Vec::new(),
+            more: true,
+        },
+    );
     assert_eq!(world.holds(1), 1);
     tell(&mut world, 1, &[]);
     assert_eq!(world.holds(1), 0);
@@ -418,7 +455,10 @@ fn the_place_of_a_device_is_recorded_when_it_changes_and_once_a_minute() {
         of_device.collect()
     };
     let place = |after_ms: u64, address: &str| {
-        (begun.unix_ms() + after_ms, address.parse::<IpAddr>().unwrap())
+        (
+            begun.unix_ms() + after_ms,
+            address.parse::<IpAddr>().unwrap(),
+        )
     };
     tell(&mut world, 1, &[(1, Some(HOME))]);
     assert_eq!(seen(&mut world), [place(0, HOME)]);
@@ -429,7 +469,10 @@ fn the_place_of_a_device_is_recorded_when_it_changes_and_once_a_minute() {
     assert_eq!(seen(&mut world), [place(DEVICE_SEEN_EVERY_MS / 2, ROAD)]);
     world.pass(DEVICE_SEEN_EVERY_MS);
     tell(&mut world, 1, &[(1, Some(ROAD))]);
-    assert_eq!(seen(&mut world), [place(DEVICE_SEEN_EVERY_MS * 3 / 2, ROAD)]);
+    assert_eq!(
+        seen(&mut world),
+        [place(DEVICE_SEEN_EVERY_MS * 3 / 2, ROAD)]
+    );
     tell(&mut world, 1, &[(1, None)]);
     assert_eq!(seen(&mut world), []);
 }
@@ -458,7 +501,10 @@ fn explanations_name_the_address_and_the_gateway_that_hears_it() {
     world.leave_client(1);
     world.join_client(1);
     let seen = judged(&world).unwrap();
-    assert_eq!((seen.address, seen.gateway), (Some(HOME.parse().unwrap()), None));
+    assert_eq!(
+        (seen.address, seen.gateway),
+        (Some(HOME.parse().unwrap()), None)
+    );
 }
 
 #[test]

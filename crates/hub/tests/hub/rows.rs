@@ -109,6 +109,7 @@ impl World {
             ipv4: [100, 64, high, low].into(),
             ipv6: [0xfd00, 0x2021, 0x1111, 0, 0, 0, 0, number].into(),
             gateways: Vec::new(),
+            name_shares: false,
             verified: None,
             revoked: None,
             seen: None,

@@ -11,8 +11,8 @@ use culvert_store::{
     MachineId, Operation, SeenMachine, Seq, Snapshot, Stamp,
 };
 use culvert_wire::messages::{
-    AdmittedDevice, ClientFeature, Existence, FromClient, FromGateway, GatewayFeature, Reason, ReasonCode,
-    ResolvedName, ToClient, ToGateway, WantedName,
+    AdmittedDevice, ClientFeature, Existence, FromClient, FromGateway, GatewayFeature, Reason,
+    ReasonCode, ResolvedName, ToClient, ToGateway, WantedName,
 };
 use culvert_wire::{Cipher, GrantClaims, PublicKey, Timestamp, model};
 use std::collections::{BTreeMap, BTreeSet};
@@ -732,6 +732,9 @@ impl World {
             ToGateway::AnswerNow { .. }
             | ToGateway::FlowLog { .. }
             | ToGateway::FlowsTaken { .. }
+            | ToGateway::NamesElsewhere { .. }
+            | ToGateway::ResolveName { .. }
+            | ToGateway::NameAnswered { .. }
             | ToGateway::PortalsSet { .. }
             | ToGateway::RelaysSet { .. }
             | ToGateway::ClientCandidates { .. }

@@ -61,11 +61,8 @@ impl Networks {
 
     /// The same, and those by which the device finds names.
     pub(super) fn with_names(mut self, names: NamesOfDevice) -> Self {
-        if let Some(site) = names.site {
-            self.of_site
-                .entry(site)
-                .or_default()
-                .extend(&names.networks);
+        for (site, networks) in &names.networks {
+            self.of_site.entry(*site).or_default().extend(networks);
         }
         self.names = names;
         self
@@ -311,23 +308,59 @@ mod tests {
         let site = SiteId::from_bytes([1; 16]);
         let of_sites = vec![(site, None), (SiteId::from_bytes([2; 16]), None)];
         let networks = Networks::first(of_sites, 64).with_names(NamesOfDevice {
-            site: Some(site),
+            networks: [
+                (1, ["100.64.0.1/32", "100.96.0.0/14"].as_slice()),
+                (2, &["100.100.0.0/14"]),
+            ]
+            .map(|(site, networks)| {
+                let networks = networks.iter().map(|text| text.parse().unwrap());
+                (SiteId::from_bytes([site; 16]), networks.collect())
+            })
+            .into(),
             dns: vec![IpAddr::from([100, 64, 0, 1])],
-            networks: ["100.64.0.1/32", "100.96.0.0/11"]
-                .map(|text| text.parse().unwrap())
-                .to_vec(),
             limits: vec!["The device asks the gateway.".to_owned()],
         });
         let file = contents(client(&gateways), &gateways, &networks);
         assert!(file.file.contains("\nDNS = 100.64.0.1\n"), "{}", file.file);
         assert_eq!(
             file.peers[0].allowed_ips,
-            ["100.64.0.1/32", "100.96.0.0/11"]
+            ["100.64.0.1/32", "100.96.0.0/14"]
         );
-        assert!(file.peers[1].allowed_ips.is_empty());
+        assert_eq!(file.peers[1].allowed_ips, ["100.100.0.0/14"]);
         let limits = own_limits(&file).join("\n");
         assert!(limits.contains("asks the gateway"), "{limits}");
         assert!(!limits.contains(r#"the site of "gw1""#), "{limits}");
+    }
+
+    #[test]
+    fn a_file_with_names_at_eight_sites_fits_a_qr_code() {
+        let gateways: Vec<_> = (1..=8).map(gateway).collect();
+        let ranges = culvert_store::AccountSettings::default().ranges;
+        // 64 resources: one by name at each site, and as many as are left with networks.
+        let of_networks = (0..56_u8).map(|number| {
+            let network = format!("203.113.100.1{number:02}/32").parse().unwrap();
+            (SiteId::from_bytes([number % 8 + 1; 16]), Some(network))
+        });
+        let by_name = (1..=8_u8).map(|site| (SiteId::from_bytes([site; 16]), None));
+        let all = of_networks.chain(by_name).collect();
+        let mut networks: BTreeMap<_, Vec<Prefix>> = BTreeMap::new();
+        for place in 0..8_u8 {
+            let share = ranges.name_share(place).unwrap();
+            networks.insert(SiteId::from_bytes([place + 1; 16]), share.into());
+        }
+        let server = IpAddr::from([100, 95, 255, 254]);
+        let of_first = networks.first_entry().unwrap();
+        of_first.into_mut().push(Prefix::host(server));
+        let names = NamesOfDevice {
+            networks,
+            dns: vec![server],
+            limits: Vec::new(),
+        };
+        let networks = Networks::first(all, 64).with_names(names);
+        let file = contents(client(&gateways), &gateways, &networks);
+        let len = file.file.len();
+        assert!((2_600..=2_953).contains(&len), "{len}");
+        assert!(file.peers.iter().all(|peer| peer.allowed_ips.len() >= 9));
     }
 
     #[test]

@@ -27,7 +27,8 @@ impl FileQuery {
             let pair = written.split_once('=');
             let pair = pair.and_then(|(id, endpoint)| Some((id.parse().ok()?, endpoint)));
             let Some((gateway, endpoint)) = pair else {
-                let text = "expected GATEWAY=HOST:PORT with the gateway's id, and commas between several";
+                let text =
+                    "expected GATEWAY=HOST:PORT with the gateway's id, and commas between several";
                 return Err(Fault::invalid("endpoints", text));
             };
             endpoints.insert(gateway, endpoint.to_owned());

@@ -4,8 +4,8 @@ use crate::support::{Running, make_token, tls_stream};
 use culvert_ids::{ActorId, GrantId, ResourceId, SiteId};
 use culvert_store::TokenScope;
 use culvert_wire::messages::{
-    ClientFeature, FromClient, FromGateway, GatewayFeature, FromRelay, ToClient, ToGateway, ToRelay,
-    decode_sequenced,
+    ClientFeature, FromClient, FromGateway, FromRelay, GatewayFeature, ToClient, ToGateway,
+    ToRelay, decode_sequenced,
 };
 use culvert_wire::{
     CLIENT_SESSION_PATH, Cipher, Decoded, GATEWAY_SESSION_PATH, GrantClaims, Message, PublicKey,
@@ -87,19 +87,29 @@ pub(crate) async fn gateway_that(
     token: &str,
     features: Vec<GatewayFeature>,
 ) -> Machine<ToGateway> {
+    gateway_named(running, token, ("gateway", 21), &features).await
+}
+
+/// The same with a name, a key and features.
+pub(crate) async fn gateway_named(
+    running: &Running,
+    token: &str,
+    (name, key): (&str, u8),
+    features: &[GatewayFeature],
+) -> Machine<ToGateway> {
     let mut gateway = Machine::dial(running, GATEWAY_SESSION_PATH, token).await;
     let hello = FromGateway::Hello {
         protocols: vec![1],
         version: "0.1.0".to_owned(),
-        machine: "gateway".to_owned(),
-        name: "gateway".to_owned(),
-        public_key: PublicKey::from_bytes([21; 32]),
+        machine: name.to_owned(),
+        name: name.to_owned(),
+        public_key: PublicKey::from_bytes([key; 32]),
         ciphers: vec![Cipher::Aes256Gcm],
         candidates: vec!["192.0.2.1:51820".parse().unwrap()],
         draining: false,
         grants: Vec::new(),
         more_grants: false,
-        features,
+        features: features.to_vec(),
     };
     gateway.say(&hello).await;
     assert!(matches!(gateway.hear().await, ToGateway::Welcome { .. }));

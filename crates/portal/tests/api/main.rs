@@ -70,6 +70,7 @@ mod passkeys;
 mod passwords;
 mod person_roles;
 mod plain_clients;
+mod plain_names;
 mod policies;
 mod problems;
 mod queries;

@@ -1,9 +1,9 @@
 //! Plain WireGuard devices over the REST API.
 
+use crate::live_machines::{Machine, gateway_that};
 use crate::support::{
     Client, Running, enrol_client, enrol_gateway, fresh_key, make_actor, make_token,
 };
-use crate::live_machines::{Machine, gateway_that};
 use crate::things::make_things;
 use culvert_ids::{ActorId, GatewayId, SiteId};
 use culvert_store::{
@@ -422,7 +422,10 @@ async fn the_place_of_a_device_is_shown_with_its_gateway_and_judged() {
         gateway.hear().await,
         ToGateway::DeviceAdmitted { .. }
     ));
-    let explain = format!("/api/v1/explain?client={device}&resource={}", things.resource);
+    let explain = format!(
+        "/api/v1/explain?client={device}&resource={}",
+        things.resource
+    );
     let explained = owner.get(&explain).await.expect(200).json();
     let text = explained["text"].as_str().unwrap();
     assert!(text.contains("has not heard the device"), "{text}");

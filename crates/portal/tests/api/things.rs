@@ -210,6 +210,7 @@ async fn add_plain_client(store: &dyn Store, account: AccountId, actor: ActorId)
         id,
         actor,
         gateways: vec![gateway],
+        name_shares: true,
         name: format!("device {id}"),
         public_key: fresh_key(),
     };

@@ -117,7 +117,7 @@ pub(super) const TABLES: [Table; 30] = [
     Table {
         name: "client",
         key: "account id",
-        numbers: "version created_ms updated_ms verified_ms revoked_ms seen_ms",
+        numbers: "version created_ms updated_ms verified_ms revoked_ms seen_ms name_shares",
         texts: "machine name name_key gateways seen_address seen_software",
         bytes: "account id actor_id public_key ipv4 ipv6",
     },

@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 /// The schema, from the first version on. A later version appends a step and changes none.
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     Step::Break(include_str!("schema.sql")),
     Step::Break(include_str!("../schema_log_order.sql")),
     Step::Break(include_str!("schema_pending.sql")),
@@ -29,6 +29,7 @@ const STEPS: [Step; 9] = [
     Step::Expand(include_str!("schema_paths.sql")),
     Step::Expand(include_str!("schema_inbound.sql")),
     Step::Expand(include_str!("schema_plain_clients.sql")),
+    Step::Expand(include_str!("schema_name_shares.sql")),
 ];
 
 /// The text that says whose database it is.

@@ -14,6 +14,7 @@ struct Office {
     actor: ActorId,
     gateway: GatewayId,
     gateways: Vec<GatewayId>,
+    name_shares: bool,
 }
 
 /// An actor, and a gateway with the key of 9s.
@@ -28,6 +29,7 @@ async fn office(factory: impl AsyncFn() -> Fixture) -> Office {
         actor,
         gateway,
         gateways: vec![gateway],
+        name_shares: false,
     }
 }
 
@@ -37,6 +39,7 @@ impl Office {
             id: ClientId::from_bytes(bytes()),
             actor: self.actor,
             gateways: self.gateways.clone(),
+            name_shares: self.name_shares,
             name: name.to_owned(),
             public_key: PublicKey::from_bytes(key),
         };
@@ -57,6 +60,7 @@ impl Office {
             expected_version,
             public_key: PublicKey::from_bytes(key),
             gateways: self.gateways.clone(),
+            name_shares: self.name_shares,
         };
         let World { store, account, .. } = &self.world;
         let changed = store.rekey_plain_client(*account, Author::PORTAL, rekey, NOW);
@@ -172,6 +176,17 @@ pub(crate) async fn another_key_is_recorded_and_ends_verification(
         (PublicKey::from_bytes([2; 32]), None)
     );
     assert_eq!((changed.ipv4, changed.stamp.version), (phone.ipv4, 3));
+    // A file with shares of the ranges for names is another one as well.
+    assert!(!changed.name_shares);
+    let office = Office {
+        name_shares: true,
+        ..office
+    };
+    let shared = office.rekey(phone.id, [2; 32], Some(3)).await.unwrap();
+    let world = &office.world;
+    let found: Client = world.store.get_as(world.account, phone.id).await.unwrap();
+    assert_eq!((found.name_shares, found.stamp.version), (true, 4));
+    assert_eq!(found, shared);
 }
 
 pub(crate) async fn a_device_is_no_machine_that_enrols_and_moves_into_new_ranges(

@@ -29,6 +29,11 @@ pub struct Client {
     /// Culvert, which has no token and no session. At most [`crate::MAX_PLAIN_CLIENT_GATEWAYS`]. Any other client has none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gateways: Vec<GatewayId>,
+    /// Its file sends each of these gateways a share of the ranges for names, as
+    /// [`name_share`](culvert_wire::messages::Ranges::name_share) has it. A file of an earlier version sends both ranges to the
+    /// first one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub name_shares: bool,
     /// The time since which an administrator vouches for it, or rather for its key: a new key ends
     /// it.
     pub verified: Option<Timestamp>,

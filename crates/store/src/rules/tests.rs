@@ -23,6 +23,7 @@ fn client(machine: &str) -> Client {
         ipv4: [100, 64, 0, 1].into(),
         ipv6: [0xfd00, 0, 0, 0, 0, 0, 0, 1].into(),
         gateways: Vec::new(),
+        name_shares: false,
         verified: None,
         revoked: None,
         seen: None,

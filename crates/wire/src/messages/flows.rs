@@ -34,6 +34,9 @@ pub enum GatewayFeature {
     /// It admits plain WireGuard devices that have no grant, and tells where it hears plain devices: after the first
     /// `devices_admitted` of a session, in `device_endpoints`.
     DeviceEndpoints,
+    /// It gives the names of such a device addresses of shares, and asks the gateways of other sites for theirs. It answers when
+    /// it is asked so.
+    SiteNames,
 }
 
 /// Flows that have ended. It is sent again, unchanged, until `flows_taken` names it: `run` and

@@ -5,6 +5,7 @@ use super::flows::{FlowReport, GatewayFeature};
 use super::portals::PortalSet;
 use super::relay::{NatMapping, RelayAccess, RelayReach};
 use super::shared::{Interface, Ranges, Reason, ResolvedName, WantedName};
+use super::site_names::{NameElsewhere, SiteAnswer};
 use crate::model::{Filter, Understood, understood};
 use crate::{Cipher, Message, PresharedKey, PublicKey};
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, SiteId};
@@ -109,6 +110,24 @@ pub enum FromGateway {
         /// More of the session's first list follow.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         more: bool,
+    },
+    /// A plain WireGuard device asks for a name of a resource at another site ([`ToGateway::NamesElsewhere`]).
+    AskName {
+        /// 1, 2, 3… within the gateway's run. The answer has it.
+        ask: u64,
+        /// The device.
+        client: ClientId,
+        /// The resource.
+        resource: ResourceId,
+        /// The name, and the addresses by which the device will know it.
+        name: WantedName,
+    },
+    /// The answer to [`ToGateway::ResolveName`].
+    NameAnswered {
+        /// The number of the question.
+        ask: u64,
+        /// The answer.
+        answer: SiteAnswer,
     },
     /// A message of the portal was of a kind that this gateway does not know.
     Unsupported {
@@ -307,11 +326,47 @@ pub enum ToGateway {
         /// The device.
         client: ClientId,
     },
+    /// The resources by name at other sites of a plain WireGuard device that asks this gateway for names. It comes after
+    /// `welcome`, for each such device that has any, and after each change.
+    NamesElsewhere {
+        /// The device.
+        client: ClientId,
+        /// The place of this gateway in the device's file, counted from 0.
+        #[serde(default, skip_serializing_if = "is_first")]
+        place: u8,
+        /// All of them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        names: Vec<NameElsewhere>,
+    },
+    /// A plain WireGuard device with a grant of this gateway asked another gateway for a name: this one is to resolve it, to
+    /// lead the addresses there, and to answer.
+    ResolveName {
+        /// The answer has this number.
+        ask: u64,
+        /// The device.
+        client: ClientId,
+        /// The resource.
+        resource: ResourceId,
+        /// The name, and the addresses by which the device will know it.
+        name: WantedName,
+    },
+    /// The answer to [`FromGateway::AskName`].
+    NameAnswered {
+        /// The number of the question.
+        ask: u64,
+        /// The answer.
+        answer: SiteAnswer,
+    },
     /// A message of the gateway was of a kind that this portal does not know.
     Unsupported {
         /// Its `type`.
         kind: String,
     },
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+const fn is_first(place: &u8) -> bool {
+    *place == 0
 }
 
 impl Message for FromGateway {
@@ -327,6 +382,8 @@ impl Message for FromGateway {
         "draining",
         "nat_found",
         "device_endpoints",
+        "ask_name",
+        "name_answered",
         "unsupported",
     ];
 }
@@ -350,6 +407,9 @@ impl Message for ToGateway {
         "devices_admitted",
         "device_admitted",
         "device_dismissed",
+        "names_elsewhere",
+        "resolve_name",
+        "name_answered",
         "unsupported",
     ];
 }

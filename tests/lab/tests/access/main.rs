@@ -59,8 +59,10 @@ mod outage;
 #[expect(dead_code, reason = "some of them only the gate's own tests use")]
 mod packets;
 mod plain_clients;
+mod plain_device;
 mod plain_endpoints;
 mod plain_names;
+mod plain_sites;
 mod portal_moves;
 mod portal_relay;
 mod private_keys;

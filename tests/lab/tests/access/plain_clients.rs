@@ -2,138 +2,16 @@
 //! two sites.
 
 use crate::common::{OTHER_PORT, SECOND, SOON, WEB_PORT, access_with};
-use anyhow::{Context, Result, ensure};
-use culvert_lab::product::{Download, Gateway, PRIVATE_OTHER_V4, PRIVATE_V4, Product, Server};
-use culvert_lab::{Family, Implementation, Namespace, Subnet, WireGuardEnd, wait_until};
+use crate::plain_device::{Device, GATEWAY_PORT, PROGRAMS};
+use anyhow::Result;
+use culvert_lab::product::{PRIVATE_OTHER_V4, PRIVATE_V4, Product, Server};
+use culvert_lab::{Family, Implementation};
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-
-/// The first device's network on the lab's internet; the others follow.
-pub(crate) const FIRST_NET: u8 = 41;
-
-/// The port of gateways, unless they are told another.
-const GATEWAY_PORT: u16 = 51_820;
 
 /// A device that has lost its session to another one with its key begins a new one after 15 s without an answer (WireGuard,
 /// section 6.2).
 const NEW_SESSION: Duration = Duration::from_secs(90);
-
-/// The programs that use the files.
-const PROGRAMS: [(&str, Implementation); 3] = [
-    ("wireguard-go", Implementation::WireguardGo),
-    ("boringtun", Implementation::Boringtun),
-    ("gotatun", Implementation::Gotatun),
-];
-
-/// A device, whose tunnel is up.
-pub(crate) struct Device {
-    name: String,
-    pub(crate) namespace: Namespace,
-    end: WireGuardEnd,
-    file: PathBuf,
-}
-
-impl Device {
-    /// Adds a device of the actor `laptop` with a key pair of the command's, and starts it with the file.
-    pub(crate) fn add(scene: &Scene, number: u8, (name, program): &(&str, Implementation)) -> Result<Self> {
-        let product = &scene.product;
-        let file = product.dir().join(format!("{name}.conf"));
-        let mut line = format!(
-            "plain-client add {name} --actor laptop --out {}",
-            file.display()
-        );
-        for gateway in &product.gateways {
-            let address = gateway.public_address(Family::V4);
-            let named = &gateway.name;
-            line += &format!(" --gateway {named} --endpoint {named}={address}:{GATEWAY_PORT}");
-        }
-        product.portal.admin(&line)?;
-        Self::start(scene, number, name, program, &file)
-    }
-
-    /// A device with a file that is there.
-    fn start(
-        scene: &Scene,
-        number: u8,
-        name: &str,
-        program: &Implementation,
-        file: &Path,
-    ) -> Result<Self> {
-        let namespace = scene.product.on_the_internet(Subnet(FIRST_NET + number))?;
-        let end = WireGuardEnd::start(program, &namespace)?;
-        let device = Self {
-            name: name.to_owned(),
-            namespace,
-            end,
-            file: file.to_owned(),
-        };
-        device.use_file()?;
-        Ok(device)
-    }
-
-    /// Does as `wg-quick` does with the file: the addresses and routes are the system's, the rest is `wg setconf`'s.
-    fn use_file(&self) -> Result<()> {
-        let text = fs::read_to_string(&self.file)?;
-        let values = |key: &str| -> Vec<String> {
-            let lines = text.lines().filter_map(|line| line.split_once(" = "));
-            let values = lines.filter(|(name, _)| *name == key);
-            let values = values.flat_map(|(_, value)| value.split(", "));
-            values.map(str::to_owned).collect()
-        };
-        ensure!(
-            values("Address").len() == 2 && values("PublicKey").len() == 2,
-            "{text}"
-        );
-        let of_system = ["Address", "DNS"];
-        let stripped = text.lines();
-        let stripped = stripped.filter(|line| !of_system.iter().any(|key| line.starts_with(key)));
-        let stripped: Vec<_> = stripped.collect();
-        let interface = &self.end.interface;
-        let config = self.file.with_extension(interface);
-        fs::write(&config, stripped.join("\n") + "\n")?;
-        let set = format!("wg setconf {interface} {}", config.display());
-        self.namespace.run(&set)?;
-        for address in values("Address") {
-            let line = format!("ip address add {address} dev {interface}");
-            self.namespace.run(&line)?;
-        }
-        let line = format!("ip link set {interface} mtu 1420 up");
-        self.namespace.run(&line)?;
-        for network in values("AllowedIPs") {
-            let line = format!("ip route add {network} dev {interface}");
-            self.namespace.run(&line)?;
-        }
-        Ok(())
-    }
-
-    /// The answer of a web server; none where nobody answers in a moment.
-    pub(crate) fn answer(&self, address: &str, port: u16) -> Option<String> {
-        let line = format!("curl -gfsS -m 4 http://{address}:{port}/");
-        let outcome = self.namespace.outcome(&line).ok()?;
-        let text = String::from_utf8_lossy(&outcome.stdout).into_owned();
-        outcome.status.success().then_some(text)
-    }
-
-    pub(crate) fn comes_to_reach(&self, address: &str, within: Duration) -> Result<()> {
-        let what = format!("an answer of {address} to {}", self.name);
-        wait_until(&what, within, || self.answer(address, WEB_PORT).is_some())
-    }
-
-    /// Waits until the address answers, and checks by which gateway.
-    fn reaches_by(&self, address: &str, gateway: &Gateway) -> Result<()> {
-        self.comes_to_reach(address, SOON)?;
-        let answer = self.answer(address, WEB_PORT).context("no answer")?;
-        let through = gateway.private_address(Family::V4);
-        let expected = format!("you come from {through} ");
-        ensure!(answer.starts_with(&expected), "{}: {answer}", self.name);
-        Ok(())
-    }
-
-    pub(crate) fn download(&self) -> Result<Download> {
-        Download::start(&self.namespace, PRIVATE_V4.parse()?, WEB_PORT)
-    }
-}
 
 /// A portal, a gateway at each of two sites, and servers behind both. No client of Culvert runs.
 pub(crate) struct Scene {
@@ -168,8 +46,29 @@ impl Scene {
     fn devices(&self) -> Result<Vec<Device>> {
         let numbered = (0..).zip(&PROGRAMS);
         numbered
-            .map(|(number, program)| Device::add(self, number, program))
+            .map(|(number, program)| self.add(number, program))
             .collect()
+    }
+
+    /// Adds a device of the actor `laptop` with a key pair of the command's, and starts it with the file.
+    pub(crate) fn add(
+        &self,
+        number: u8,
+        (name, program): &(&str, Implementation),
+    ) -> Result<Device> {
+        let product = &self.product;
+        let file = product.dir().join(format!("{name}.conf"));
+        let mut line = format!(
+            "plain-client add {name} --actor laptop --out {}",
+            file.display()
+        );
+        for gateway in &product.gateways {
+            let address = gateway.public_address(Family::V4);
+            let named = &gateway.name;
+            line += &format!(" --gateway {named} --endpoint {named}={address}:{GATEWAY_PORT}");
+        }
+        product.portal.admin(&line)?;
+        Device::start(product, number, name, program, &file)
     }
 
     pub(crate) fn admin(&self, line: &str) -> Result<String> {
@@ -337,12 +236,12 @@ fn a_gateway_that_restarts_or_has_lost_all_gets_its_standing_grants_back() {
 #[test]
 fn of_two_devices_with_one_file_the_one_that_sent_last_has_the_answers() {
     let scene = Scene::new().unwrap();
-    let first = Device::add(&scene, 0, &PROGRAMS[0]).unwrap();
-    let other = Device::add(&scene, 1, &PROGRAMS[1]).unwrap();
+    let first = scene.add(0, &PROGRAMS[0]).unwrap();
+    let other = scene.add(1, &PROGRAMS[1]).unwrap();
     first.comes_to_reach(PRIVATE_V4, SOON).unwrap();
     other.comes_to_reach(PRIVATE_V4, SOON).unwrap();
     let download = other.download().unwrap();
-    let twin = Device::start(&scene, 2, "twin", &PROGRAMS[0].1, &first.file).unwrap();
+    let twin = Device::start(&scene.product, 2, "twin", &PROGRAMS[0].1, &first.file).unwrap();
     for device in [&twin, &first, &twin, &first] {
         device.comes_to_reach(PRIVATE_V4, NEW_SESSION).unwrap();
         device
@@ -366,7 +265,7 @@ fn of_two_devices_with_one_file_the_one_that_sent_last_has_the_answers() {
 #[test]
 fn a_key_of_low_order_or_of_another_machine_is_refused() {
     let scene = Scene::new().unwrap();
-    let device = Device::add(&scene, 0, &PROGRAMS[0]).unwrap();
+    let device = scene.add(0, &PROGRAMS[0]).unwrap();
     let taken = device.end.show("public-key").unwrap();
     let gateways = scene.admin("gateway show gateway-1 --json").unwrap();
     let gateway: serde_json::Value = serde_json::from_str(&gateways).unwrap();

@@ -1,7 +1,8 @@
 //! A plain WireGuard device whose access depends on its address: it has it where it is allowed, and loses it as it moves.
 
 use crate::common::{SECOND, SOON, WEB_PORT};
-use crate::plain_clients::{Device, FIRST_NET, Scene, two_sites_with};
+use crate::plain_clients::{Scene, two_sites_with};
+use crate::plain_device::{Device, FIRST_NET};
 use culvert_lab::product::PRIVATE_V4;
 use culvert_lab::{Family, Implementation, Process, Subnet, wait_until};
 use std::time::Instant;
@@ -52,7 +53,7 @@ fn a_device_has_access_where_a_condition_allows_it_and_loses_it_within_a_second_
     let [home, road] = places();
     allow_from(&scene, &home);
     let wireguard_go = ("phone", Implementation::WireguardGo);
-    let device = Device::add(&scene, NUMBER, &wireguard_go).unwrap();
+    let device = scene.add(NUMBER, &wireguard_go).unwrap();
 
     // Its first handshake is its only way to be seen.
     device.comes_to_reach(PRIVATE_V4, SOON).unwrap();
@@ -95,7 +96,7 @@ fn a_device_at_another_address_reaches_nothing_and_the_gateway_still_hears_it() 
     let [home, road] = places();
     allow_from(&scene, &road);
     let wireguard_go = ("phone", Implementation::WireguardGo);
-    let device = Device::add(&scene, NUMBER, &wireguard_go).unwrap();
+    let device = scene.add(NUMBER, &wireguard_go).unwrap();
     let _chatter = chatter(&device);
     wait_until("a denial that names the address", SOON, || {
         let (status, text) = explained(&scene);

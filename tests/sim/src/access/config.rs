@@ -210,6 +210,7 @@ impl Config {
                     ipv4,
                     ipv6,
                     gateways: Vec::new(),
+                    name_shares: false,
                     verified: None,
                     revoked: None,
                     seen: None,

@@ -183,6 +183,9 @@ impl Hub {
         self.outbox.save(row.clone());
         self.refusals.at_host.forget(pair.1);
         self.watch_standing(&row);
+        if known_as.is_none() {
+            self.tell_names_elsewhere_anew(pair.0);
+        }
         self.counters.granted += 1;
         self.outbox.log(AccessEntry {
             at: now,
