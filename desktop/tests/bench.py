@@ -3,10 +3,12 @@
 import random
 import sys
 import time
+import warnings
 
 sys.dont_write_bytecode = True
 import harness  # noqa: E402
 import statuses  # noqa: E402
+from gi.repository import Atspi  # noqa: E402
 
 PROGRAM, WORK, PICTURES = sys.argv[1:4]
 RESOURCES = 10_000
@@ -14,6 +16,8 @@ RESOURCES = 10_000
 MEASURED_S, SETTLE_S = 30, 15
 # The service tells at most ten lines a second.
 LINES_A_SECOND, CHANGES_A_LINE = 10, 20
+# Times that each search is done.
+ROUNDS = 5
 
 
 def share(window, seconds, act=lambda: None):
@@ -41,17 +45,23 @@ def changes(service, places):
 
 
 def search(window):
-    """Milliseconds until a query has its result: of one row, of all again."""
-    entry = next(node for node in window.nodes() if harness.plain(node.get_name()) == "Search name or address")
-    count = next(node for node in window.nodes() if harness.plain(node.get_name()) == f"{RESOURCES} of {RESOURCES}")
+    """Milliseconds until a query has its result, and of a processor until the window is quiet: of one row, of all again."""
+    entry, count = window.nearest("Search name or address"), window.nearest(f"{RESOURCES} of {RESOURCES}")
 
     def find(query, expected):
-        start = time.monotonic()
+        start, used = time.monotonic(), window.processor_s()
         entry.get_editable_text_iface().set_text_contents(query)
         while harness.plain(count.get_name()) != expected:
-            count.clear_cache_single()
-        return (time.monotonic() - start) * 1000
-    return [(find("9999", f"1 of {RESOURCES}"), find("", f"{RESOURCES} of {RESOURCES}")) for _ in range(5)]
+            count.clear_cache()
+        took = time.monotonic() - start
+        time.sleep(1)
+        return took * 1000, (window.processor_s() - used) * 1000
+    return [find(*query) for _ in range(ROUNDS)
+            for query in [("9999", f"1 of {RESOURCES}"), ("", f"{RESOURCES} of {RESOURCES}")]]
+
+
+def median(values):
+    return sorted(values)[len(values) // 2]
 
 
 def told(name, value):
@@ -59,22 +69,25 @@ def told(name, value):
 
 
 def main():
+    warnings.simplefilter("ignore")  # Of GObject's bindings: a name that is new in the next release.
+    # Milliseconds for an answer; a busy program does not give the first one within the default of 800.
+    Atspi.set_timeout(60_000, 60_000)
     service = harness.Service(f"{WORK}/socket")
     service.start(statuses.many(RESOURCES))
     start = time.monotonic()
     window = harness.Desktop(PROGRAM, service.path, PICTURES, (), {})
     try:
-        window.sees(f"{RESOURCES} of {RESOURCES}")
+        while not harness.wait("the window", window.application) or not window.nearest(f"{RESOURCES} of {RESOURCES}"):
+            pass
         told("window open, as a screen reader finds it", f"{time.monotonic() - start:.2f} s")
-        start = time.monotonic()
-        window.sees(f"{RESOURCES} of {RESOURCES}")
-        told("of which the screen reader's look at the window takes", f"{time.monotonic() - start:.2f} s")
+        told("processor time until then", f"{window.processor_s():.2f} s")
         time.sleep(SETTLE_S)
         told("memory (VmRSS; of which RssAnon)", window.memory())
         told(f"processor time while nothing changes, over {MEASURED_S} s", f"{share(window, MEASURED_S):.2%}")
         found = search(window)
-        told("search of one row, worst of 5", f"{max(one for one, _ in found):.0f} ms")
-        told("search cleared, worst of 5", f"{max(every for _, every in found):.0f} ms")
+        for name, of_kind in [("search of one row", found[::2]), ("search cleared", found[1::2])]:
+            took, used = (median(values) for values in zip(*of_kind))
+            told(f"{name}, median of {ROUNDS} (until quiet, of a processor)", f"{took:.0f} ms ({used:.0f} ms)")
         time.sleep(SETTLE_S)
         everywhere = changes(service, range(RESOURCES))
         told("processor time at 200 changes a second, everywhere", f"{share(window, MEASURED_S, everywhere):.2%}")

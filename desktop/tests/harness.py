@@ -1,5 +1,6 @@
 """What the test of the window stands on: a scripted service, the accessibility tree, and pictures."""
 
+import itertools
 import json
 import os
 import re
@@ -14,7 +15,7 @@ gi.require_version("Atspi", "2.0")
 from gi.repository import Atspi  # noqa: E402
 
 # A generous limit for everything that is waited for, in seconds: conditions end a wait, not this.
-LIMIT = 60
+LIMIT = int(os.environ.get("LIMIT_S", "60"))
 
 # Roles of what a person operates. Each must have a name.
 CONTROLS = {"push button", "toggle button", "text", "password text", "entry", "combo box", "check box", "menu item",
@@ -183,6 +184,17 @@ class Desktop:
 
     def texts(self):
         return [plain(node.get_name()) for node in self.nodes() if node.get_name()]
+
+    def nearest(self, name, most=400):
+        """The node with this name that is nearest to the root, among so many: lists below it take long to go through."""
+        queue = [self.application()]
+        for node in itertools.islice(iter(lambda: queue.pop(0) if queue else None, StopIteration), most):
+            if node is None:
+                return None
+            if plain(node.get_name()) == name:
+                return node
+            queue.extend(node.get_child_at_index(number) for number in range(min(node.get_child_count(), 20)))
+        return None
 
     def find(self, name, role=None):
         for node in self.nodes():

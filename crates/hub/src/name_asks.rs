@@ -140,7 +140,7 @@ mod tests {
             id[8..].copy_from_slice(&number.to_be_bytes());
             ClientId::from_bytes(id)
         };
-        let at = |ms| Timestamp::from_unix_ms(1_000_000 + ms);
+        let at = |ms: u64| Timestamp::from_unix_ms(1_000_000 + ms);
         let taken = (0..1_000).filter(|_| asks.take_token(device(0), at(0), |_| true));
         assert_eq!(taken.count(), NAME_ASK_BURST as usize);
         assert!(asks.take_token(device(1), at(0), |_| true));

@@ -292,7 +292,9 @@ mod tests {
             parse_reply(br#"{"error":"no"}"#),
             Err(AnswerError::Refused("no".to_owned()))
         );
-        let lines: Vec<String> = (0..=MAX_LOG_LINES).map(|number| number.to_string()).collect();
+        let lines: Vec<String> = (0..=MAX_LOG_LINES)
+            .map(|number| number.to_string())
+            .collect();
         let answer = serde_json::json!({ "log": lines }).to_string();
         let Ok(Reply::Log(shown)) = parse_reply(answer.as_bytes()) else {
             panic!("it is a log");

@@ -97,7 +97,10 @@ impl Notices {
     pub fn next_ms(&self) -> Option<u64> {
         let waiting = self.slots.iter().filter(|slot| slot.waiting.is_some());
         waiting
-            .map(|slot| slot.told_at_ms.map_or(0, |at| at.saturating_add(INTERVAL_MS)))
+            .map(|slot| {
+                slot.told_at_ms
+                    .map_or(0, |at| at.saturating_add(INTERVAL_MS))
+            })
             .min()
     }
 

@@ -47,11 +47,18 @@ mod tests {
 
     #[test]
     fn the_moment_is_found_in_the_reason() {
-        let text = "now is outside of mon 09:00-17:00 Europe/Berlin, which opens at 2025-01-20T08:00:00Z";
+        let text =
+            "now is outside of mon 09:00-17:00 Europe/Berlin, which opens at 2025-01-20T08:00:00Z";
         assert_eq!(of(text), Some(1_737_360_000));
-        assert_eq!(of(&format!("{text}; the client is not verified")), Some(1_737_360_000));
+        assert_eq!(
+            of(&format!("{text}; the client is not verified")),
+            Some(1_737_360_000)
+        );
         assert_eq!(of("which opens at 1970-01-01T00:00:00Z"), Some(0));
-        assert_eq!(of("which opens at 2024-02-29T23:59:59Z"), Some(1_709_251_199));
+        assert_eq!(
+            of("which opens at 2024-02-29T23:59:59Z"),
+            Some(1_709_251_199)
+        );
         assert_eq!(of("which opens at 2000-03-01T00:00:00Z"), Some(951_868_800));
     }
 

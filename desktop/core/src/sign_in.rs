@@ -166,7 +166,10 @@ mod tests {
 
     #[test]
     fn a_code_is_read_and_ends() {
-        let code = code_of(&told("https://p.example/device?code=BCDF-GHJK", "BCDF-GHJK"));
+        let code = code_of(&told(
+            "https://p.example/device?code=BCDF-GHJK",
+            "BCDF-GHJK",
+        ));
         assert_eq!(code.user_code, "BCDF-GHJK");
         assert_eq!(code.url, "https://p.example/device?code=BCDF-GHJK");
         assert_eq!(code.left_s(1_000), Some(600));
@@ -191,9 +194,7 @@ mod tests {
         }
         let mut other = told("", "A-B");
         other.url = "https://q.example/device".to_owned();
-        let failed = |told: &status::SignIn| {
-            matches!(Progress::of(told, 0), Some(Progress::Failed(failure)) if failure.code == "not_a_portal")
-        };
+        let failed = |told: &status::SignIn| matches!(Progress::of(told, 0), Some(Progress::Failed(failure)) if failure.code == "not_a_portal");
         assert!(failed(&other));
         assert!(failed(&told("", "<b>")));
         assert!(failed(&told("", "")));
@@ -226,7 +227,13 @@ mod tests {
             fingerprint(&format!(" {} ", colons.join(":"))).as_deref(),
             Some(digits.as_str())
         );
-        for wrong in ["", "abcd", &digits[1..], &format!("{digits}0"), &digits.replace('a', "g")] {
+        for wrong in [
+            "",
+            "abcd",
+            &digits[1..],
+            &format!("{digits}0"),
+            &digits.replace('a', "g"),
+        ] {
             assert_eq!(fingerprint(wrong), None, "{wrong:?}");
         }
     }

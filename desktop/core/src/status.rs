@@ -389,7 +389,10 @@ mod tests {
         assert_eq!(before.len(), 3);
         assert_eq!(changes(&before, &before), []);
         // Equal, and not shared.
-        assert_eq!(changes(&before, &list(&[("a", "1"), ("b", "2"), ("c", "3")])), []);
+        assert_eq!(
+            changes(&before, &list(&[("a", "1"), ("b", "2"), ("c", "3")])),
+            []
+        );
         let after = list(&[("b", "x"), ("c", "3"), ("d", "4")]);
         assert_eq!(
             changes(&before, &after),

@@ -105,6 +105,7 @@ async fn access_the_row_and_explanations_follow_a_device() {
         gateways: vec![id],
         name: "phone".to_owned(),
         public_key: KEY,
+        name_shares: true,
     };
     let added = portal
         .store

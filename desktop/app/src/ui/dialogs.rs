@@ -201,7 +201,9 @@ pub(super) fn show_log(app: &Rc<App>, lines: &[String]) {
     close_by_escape(&dialog);
     dialog.present();
     // The newest lines are the last ones.
-    let end = view.buffer().create_mark(None, &view.buffer().end_iter(), false);
+    let end = view
+        .buffer()
+        .create_mark(None, &view.buffer().end_iter(), false);
     view.scroll_to_mark(&end, 0.0, false, 0.0, 0.0);
 }
 

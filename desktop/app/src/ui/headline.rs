@@ -106,6 +106,9 @@ const BUTTONS: [(Button, Message, &str, bool); 9] = [
     ),
 ];
 
+/// The height of a line at the bottom of the window, in pixels of the display's scale: it hides no buttons.
+const TOAST_HEIGHT_PX: i32 = 48;
+
 impl Headline {
     pub(super) fn new(app: &Rc<App>) -> Self {
         let words = &app.words;
@@ -155,6 +158,7 @@ impl Headline {
             .orientation(gtk::Orientation::Vertical)
             .spacing(14)
             .halign(gtk::Align::Center)
+            .margin_bottom(TOAST_HEIGHT_PX)
             .build();
         for widget in code.all().into_iter().chain([&command, &managed]) {
             below.append(widget);

@@ -7,6 +7,7 @@ mod dialogs;
 mod gateways;
 mod headline;
 mod resources;
+mod row;
 mod sign_in;
 mod tray;
 mod window;
@@ -25,9 +26,7 @@ use culvert_desktop_core::status::{Control, Status};
 use culvert_desktop_core::text::escape_markup;
 use culvert_desktop_core::tray::Tray as Shown;
 use culvert_desktop_core::words::{Language, Message, Value, Words};
-use culvert_desktop_link::{
-    Event, Files, Link, Mailbox, Program, Service, now_ms, processor_us,
-};
+use culvert_desktop_link::{Event, Files, Link, Mailbox, Program, Service, now_ms, processor_us};
 use gtk::{gio, glib};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::path::PathBuf;
@@ -162,8 +161,9 @@ impl App {
     /// Shows the window.
     fn present(self: &Rc<Self>) {
         let window = self.window.get_or_init(|| window::Window::new(self));
-        self.refresh();
         window.show();
+        // A window that is hidden is not kept up to date.
+        self.refresh();
     }
 
     /// The window, shown: for dialogs, which need one.
@@ -225,10 +225,14 @@ impl App {
         let next_ms = self.model.borrow().notices.next_ms();
         if let Some(next_ms) = next_ms {
             let wait_ms = next_ms.saturating_sub(now_ms()).max(1);
-            self.after(wait_ms, |app| &app.notice, |app| {
-                let due = app.model.borrow_mut().notices.due(now_ms());
-                app.notify_all(&due);
-            });
+            self.after(
+                wait_ms,
+                |app| &app.notice,
+                |app| {
+                    let due = app.model.borrow_mut().notices.due(now_ms());
+                    app.notify_all(&due);
+                },
+            );
         }
     }
 
@@ -275,55 +279,70 @@ impl App {
             model.shown.replace(phase.clone())
         };
         let status = self.status();
-        let control = status
-            .as_ref()
-            .map_or(Control::Token, |status| status.service.control);
-        let offer = Offer::of(&phase, control);
+        let offer = Offer::of(&phase, control_of(status.as_deref()));
         actions::enable(self, &phase, offer);
-        let portal_url = status
-            .as_ref()
-            .map_or("", |status| status.portal_url.as_str());
-        let around = Around {
-            socket: &self.socket,
-            portal_url,
-            now_ms: now_ms(),
-        };
-        let shown = present::headline(&self.words, &phase, &around);
         if let Some(tray) = &self.tray {
+            let shown = self.headline(&phase, status.as_deref());
             tray.show(Shown::of(&self.words, &phase, &shown, offer));
         }
         if let Some(window) = self.window.get().filter(|window| window.is_visible()) {
-            let is_managed = status.is_some() && control == Control::Token;
-            window
-                .headline
-                .show(self, &phase, &shown, offer, is_managed);
             self.refresh_lists(window, &phase, status.as_deref());
+            self.refresh_times();
         }
         self.follow_sign_in(before.as_ref(), &phase);
     }
 
-    fn refresh_lists(self: &Rc<Self>, window: &window::Window, phase: &Phase, status: Option<&Status>) {
-        let words = &self.words;
-        let mut counts_seconds = phase.counts_seconds();
+    fn refresh_lists(
+        self: &Rc<Self>,
+        window: &window::Window,
+        phase: &Phase,
+        status: Option<&Status>,
+    ) {
         match status.filter(|_| phase.shows_resources()) {
             Some(status) => {
-                let model = self.model.borrow();
-                window.resources.show(words, status, &model.favourites);
-                let age_ms = now_ms().saturating_sub(status.heard.gateways_ms);
-                window.gateways.show(words, &status.gateways, age_ms);
-                let mut gateways = status.gateways.iter();
-                counts_seconds |= gateways.any(|gateway| gateway.silent_for_ms.is_some());
+                let favourites = &self.model.borrow().favourites;
+                window.resources.show(&self.words, status, favourites);
             }
-            None => {
-                window.resources.clear();
-                window.gateways.show(words, &[], 0);
-            }
+            None => window.resources.clear(),
         }
         window.show_resources(phase.shows_resources());
-        window.diagnostics.show_status(words, status);
-        if counts_seconds {
-            self.after(1_000, |app| &app.second, Self::refresh);
+        window.diagnostics.show_status(&self.words, status);
+    }
+
+    /// Shows what tells times: the state, and the gateways. Comes back each second while they count.
+    fn refresh_times(self: &Rc<Self>) {
+        let Some(window) = self.window.get().filter(|window| window.is_visible()) else {
+            return;
+        };
+        let (phase, status) = (self.phase(), self.status());
+        let control = control_of(status.as_deref());
+        let is_managed = status.is_some() && control == Control::Token;
+        let offer = Offer::of(&phase, control);
+        let shown = self.headline(&phase, status.as_deref());
+        window
+            .headline
+            .show(self, &phase, &shown, offer, is_managed);
+        let status = status.filter(|_| phase.shows_resources());
+        let (gateways, heard_ms) = status.as_ref().map_or((&[][..], 0), |status| {
+            (&status.gateways[..], status.heard.gateways_ms)
+        });
+        let age_ms = now_ms().saturating_sub(heard_ms);
+        window.gateways.show(&self.words, gateways, age_ms);
+        let is_silent = gateways
+            .iter()
+            .any(|gateway| gateway.silent_for_ms.is_some());
+        if phase.counts_seconds() || is_silent {
+            self.after(1_000, |app| &app.second, Self::refresh_times);
         }
+    }
+
+    fn headline(&self, phase: &Phase, status: Option<&Status>) -> present::Headline {
+        let around = Around {
+            socket: &self.socket,
+            portal_url: status.map_or("", |status| status.portal_url.as_str()),
+            now_ms: now_ms(),
+        };
+        present::headline(&self.words, phase, &around)
     }
 
     /// Sends a command to the service.
@@ -376,7 +395,9 @@ impl App {
             Err(why) => (Message::BundleFailed, "why", why.clone()),
         };
         let told = self.words.with(message, &[(name, Value::Text(&value))]);
-        window.diagnostics.end_bundle(&self.words, &told, made.is_ok());
+        window
+            .diagnostics
+            .end_bundle(&self.words, &told, made.is_ok());
         self.model.borrow_mut().bundle = made.ok();
     }
 
@@ -440,4 +461,9 @@ impl App {
             );
         }
     }
+}
+
+/// The authority over the connection. One that is not known takes no commands.
+fn control_of(status: Option<&Status>) -> Control {
+    status.map_or(Control::Token, |status| status.service.control)
 }

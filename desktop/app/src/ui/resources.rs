@@ -1,19 +1,20 @@
 //! The page of resources: search, choice, and a list that draws only the rows that are seen.
 
+use super::row::{bind, row_of, set_up};
 use super::{App, headline, name};
 use adw::prelude::*;
 use culvert_desktop_core::address;
 use culvert_desktop_core::exchange::Request;
 use culvert_desktop_core::favourites::Favourites;
-use culvert_desktop_core::present;
 use culvert_desktop_core::resources::{
     Choice, MAX_QUERY_CHARS, Row, Rows, Splice, difference, search,
 };
-use culvert_desktop_core::status::{AccessState, Status};
-use culvert_desktop_core::words::{Language, Message, Value, Words};
-use gtk::{gio, glib, pango};
+use culvert_desktop_core::status::Status;
+use culvert_desktop_core::words::{Message, Value, Words};
+use gtk::{gio, glib};
 use std::cell::{Cell, RefCell};
-use std::rc::{Rc, Weak};
+use std::collections::HashMap;
+use std::rc::Rc;
 
 const CHOICES: [(Choice, Message); 4] = [
     (Choice::All, Message::ChoiceAll),
@@ -22,15 +23,15 @@ const CHOICES: [(Choice, Message); 4] = [
     (Choice::Denied, Message::ChoiceDenied),
 ];
 
-/// The width of the three buttons of a row, in pixels of the display's scale.
-const BUTTONS_WIDTH_PX: i32 = 104;
-
 /// The page.
 pub(super) struct Resources {
     pub(super) page: gtk::Box,
     entry: gtk::SearchEntry,
     list: Rc<List>,
 }
+
+/// The list items that show a row at the moment, by its id. The list has some 200, whatever the number of rows.
+type Bound = Rc<RefCell<HashMap<String, gtk::ListItem>>>;
 
 /// The rows and the widgets that show them.
 struct List {
@@ -39,6 +40,7 @@ struct List {
     is_filled: Cell<bool>,
     found: RefCell<Vec<Rc<Row>>>,
     store: gio::ListStore,
+    bound: Bound,
     entry: gtk::SearchEntry,
     choice: gtk::DropDown,
     count: gtk::Label,
@@ -85,7 +87,8 @@ impl Resources {
             .margin_bottom(6)
             .build();
         let store = gio::ListStore::new::<glib::BoxedAnyObject>();
-        let view = view(app, &store);
+        let bound = Bound::default();
+        let view = view(app, &store, &bound);
         let empty = adw::StatusPage::builder()
             .icon_name("edit-find-symbolic")
             .build();
@@ -100,6 +103,7 @@ impl Resources {
             is_filled: Cell::default(),
             found: RefCell::default(),
             store,
+            bound,
             entry: entry.clone(),
             choice,
             count,
@@ -158,15 +162,15 @@ impl List {
         let all = self.all.borrow();
         let all = all.all();
         let now = search(all, &query, choice);
-        for step in difference(&self.found.borrow(), &now) {
-            self.apply(step, &now);
+        let before = self.found.replace(now.clone());
+        for step in difference(&before, &now) {
+            self.apply(words, step, &before, &now);
         }
         let total = all.len();
         let number = |count: usize| Value::Number(u64::try_from(count).unwrap_or(u64::MAX));
         let values = [("shown", number(now.len())), ("total", number(total))];
         headline::set(&self.count, &words.with(Message::ResourcesCount, &values));
         let is_empty = now.is_empty();
-        self.found.replace(now);
         if is_empty {
             let (title, detail) = match total {
                 0 => (Message::ResourcesNoneTitle, Message::ResourcesNoneDetail),
@@ -182,18 +186,44 @@ impl List {
             .set_visible_child_name(if is_empty { "empty" } else { "list" });
     }
 
-    fn apply(&self, step: Splice, now: &[Rc<Row>]) {
-        let added: Vec<glib::BoxedAnyObject> = now[step.at..step.at + step.added]
+    fn apply(&self, words: &Words, step: Splice, before: &[Rc<Row>], now: &[Rc<Row>]) {
+        let place = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let new = &now[step.at..step.at + step.added];
+        // Places are the same in both lists only where nothing was added or removed.
+        let old = before.get(step.at..step.at + step.removed).unwrap_or(&[]);
+        let is_in_place = old.len() == new.len()
+            && before.len() == now.len()
+            && old.iter().zip(new).all(|(old, new)| old.id == new.id);
+        if is_in_place {
+            for (number, (old, new)) in old.iter().zip(new).enumerate() {
+                if old != new {
+                    self.replace(words, place(step.at + number), old, new);
+                }
+            }
+            return;
+        }
+        let added: Vec<glib::BoxedAnyObject> = new
             .iter()
             .map(|row| glib::BoxedAnyObject::new(Rc::clone(row)))
             .collect();
-        let place = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         self.store
             .splice(place(step.at), place(step.removed), &added);
     }
+
+    /// Changes a row in its place: a widget that shows it is set anew, and nothing moves.
+    fn replace(&self, words: &Words, place: u32, old: &Row, new: &Rc<Row>) {
+        let item = self.store.item(place);
+        if let Some(object) = item.and_downcast::<glib::BoxedAnyObject>() {
+            object.replace(Rc::clone(new));
+        }
+        let shown = self.bound.borrow().get(&new.id).cloned();
+        if let Some(item) = shown {
+            bind(words, &item, Some(old));
+        }
+    }
 }
 
-fn view(app: &Rc<App>, store: &gio::ListStore) -> gtk::ScrolledWindow {
+fn view(app: &Rc<App>, store: &gio::ListStore, bound: &Bound) -> gtk::ScrolledWindow {
     let factory = gtk::SignalListItemFactory::new();
     let weak = Rc::downgrade(app);
     factory.connect_setup(move |_, item| {
@@ -201,10 +231,23 @@ fn view(app: &Rc<App>, store: &gio::ListStore) -> gtk::ScrolledWindow {
             set_up(&app, item);
         }
     });
-    let weak = Rc::downgrade(app);
+    let (weak, shown) = (Rc::downgrade(app), Rc::clone(bound));
     factory.connect_bind(move |_, item| {
         if let (Some(app), Some(item)) = (weak.upgrade(), item.downcast_ref::<gtk::ListItem>()) {
-            bind(&app, item);
+            bind(&app.words, item, None);
+            if let Some(row) = row_of(item) {
+                shown.borrow_mut().insert(row.id.clone(), item.clone());
+            }
+        }
+    });
+    let shown = Rc::clone(bound);
+    factory.connect_unbind(move |_, item| {
+        // The row may be shown by another item already.
+        if let Some(row) = item.downcast_ref::<gtk::ListItem>().and_then(row_of) {
+            let mut shown = shown.borrow_mut();
+            if shown.get(&row.id).map(gtk::ListItem::upcast_ref) == Some(item) {
+                shown.remove(&row.id);
+            }
         }
     });
     let selection = gtk::SingleSelection::builder()
@@ -240,223 +283,13 @@ fn view(app: &Rc<App>, store: &gio::ListStore) -> gtk::ScrolledWindow {
         .build()
 }
 
-/// The widgets of a row, in the order of [`set_up`].
-struct RowWidgets {
-    star: gtk::ToggleButton,
-    name: gtk::Label,
-    target: gtk::Label,
-    about: gtk::Label,
-    state: gtk::Label,
-    ask: gtk::Button,
-    copy: gtk::Button,
-    open: gtk::Button,
-}
-
-/// The row that a list item shows.
-fn row_of(item: &gtk::ListItem) -> Option<Rc<Row>> {
-    let row = item.item().and_downcast::<glib::BoxedAnyObject>()?;
-    Some(Rc::clone(&row.borrow::<Rc<Row>>()))
-}
-
-fn set_up(app: &Rc<App>, item: &gtk::ListItem) {
-    let label = |classes: &[&str]| {
-        let classes: Vec<String> = classes.iter().map(|&class| class.to_owned()).collect();
-        gtk::Label::builder()
-            .css_classes(classes)
-            .xalign(0.0)
-            .ellipsize(pango::EllipsizeMode::End)
-            .build()
-    };
-    let button = |icon: &str| {
-        gtk::Button::builder()
-            .icon_name(icon)
-            .css_classes(["flat", "circular"])
-            .valign(gtk::Align::Center)
-            .build()
-    };
-    let widgets = RowWidgets {
-        star: gtk::ToggleButton::builder()
-            .icon_name("non-starred-symbolic")
-            .css_classes(["flat", "circular"])
-            .valign(gtk::Align::Center)
-            .build(),
-        name: label(&["heading"]),
-        target: label(&["dim-label", "caption", "numeric"]),
-        about: label(&["caption"]),
-        state: gtk::Label::builder()
-            .css_classes(["pill-state"])
-            .valign(gtk::Align::Center)
-            .build(),
-        ask: button("dialog-password-symbolic"),
-        copy: button("edit-copy-symbolic"),
-        open: button("adw-external-link-symbolic"),
-    };
-    let texts = gtk::Box::builder()
-        .orientation(gtk::Orientation::Vertical)
-        .spacing(1)
-        .hexpand(true)
-        .build();
-    for label in [&widgets.name, &widgets.target, &widgets.about] {
-        texts.append(label);
-    }
-    // The reason of a denial is what its reader came for.
-    widgets.about.set_wrap(true);
-    widgets.about.set_lines(2);
-    let content = gtk::Box::builder()
-        .spacing(8)
-        .css_classes(["resource"])
-        .build();
-    content.append(&widgets.star);
-    content.append(&texts);
-    content.append(&widgets.state);
-    // As wide as with all buttons, so that the states stand below each other.
-    let buttons = gtk::Box::builder()
-        .width_request(BUTTONS_WIDTH_PX)
-        .hexpand(false)
-        .build();
-    buttons.append(&gtk::Box::builder().hexpand(true).build());
-    for button in [&widgets.ask, &widgets.copy, &widgets.open] {
-        buttons.append(button);
-    }
-    content.append(&buttons);
-    connect(app, item, &widgets);
-    item.set_child(Some(&content));
-}
-
-/// Connects the buttons. An item shows one row after the other, so they look for the present one.
-fn connect(app: &Rc<App>, item: &gtk::ListItem, widgets: &RowWidgets) {
-    let clicked = |button: &gtk::Button, run: fn(&Rc<App>, &str)| {
-        let (item, app): (glib::WeakRef<gtk::ListItem>, Weak<App>) =
-            (item.downgrade(), Rc::downgrade(app));
-        button.connect_clicked(move |_| {
-            let row = item.upgrade().as_ref().and_then(row_of);
-            if let (Some(app), Some(row)) = (app.upgrade(), row) {
-                run(&app, &row.id);
-            }
-        });
-    };
-    clicked(&widgets.ask, App::ask_for);
-    clicked(&widgets.copy, App::copy_address);
-    clicked(&widgets.open, App::open_resource);
-    let (item, app) = (item.downgrade(), Rc::downgrade(app));
-    widgets.star.connect_toggled(move |star| {
-        let row = item.upgrade().as_ref().and_then(row_of);
-        let (Some(app), Some(row)) = (app.upgrade(), row) else {
-            return;
-        };
-        let is_favourite = star.is_active();
-        // Binding a row sets the button too.
-        if row.is_favourite != is_favourite {
-            // The row moves, and with it this button: after the click is over.
-            glib::idle_add_local_once(move || app.set_favourite(&row.id, is_favourite));
-        }
-    });
-}
-
-/// The widgets of a row that was set up.
-fn widgets_of(item: &gtk::ListItem) -> Option<RowWidgets> {
-    fn next<W: IsA<gtk::Widget>>(widget: &impl IsA<gtk::Widget>) -> Option<W> {
-        widget.as_ref().next_sibling().and_downcast()
-    }
-    let star: gtk::ToggleButton = item.child()?.first_child().and_downcast()?;
-    let texts: gtk::Box = next(&star)?;
-    let name: gtk::Label = texts.first_child().and_downcast()?;
-    let target: gtk::Label = next(&name)?;
-    let about = next(&target)?;
-    let state: gtk::Label = next(&texts)?;
-    let buttons: gtk::Box = next(&state)?;
-    let ask: gtk::Button = next(&buttons.first_child()?)?;
-    let copy: gtk::Button = next(&ask)?;
-    let open = next(&copy)?;
-    Some(RowWidgets {
-        star,
-        name,
-        target,
-        about,
-        state,
-        ask,
-        copy,
-        open,
-    })
-}
-
-fn bind(app: &App, item: &gtk::ListItem) {
-    let (Some(row), Some(widgets)) = (row_of(item), widgets_of(item)) else {
-        return;
-    };
-    let words = &app.words;
-    headline::set(&widgets.name, &row.name);
-    headline::set(&widgets.target, &row.target);
-    let about = present::about(words, &row, local_time);
-    widgets.about.set_visible(!about.is_empty());
-    headline::set(&widgets.about, &about);
-    widgets
-        .about
-        .set_tooltip_text((!about.is_empty()).then_some(&about));
-    headline::set(&widgets.state, &present::state(words, row.state));
-    let class = class_of(row.state);
-    if !widgets.state.has_css_class(class) {
-        widgets.state.set_css_classes(&["pill-state", class]);
-    }
-    widgets.star.set_icon_name(match row.is_favourite {
-        true => "starred-symbolic",
-        false => "non-starred-symbolic",
-    });
-    widgets.star.set_active(row.is_favourite);
-    let label = |widget: &gtk::Widget, message| {
-        let text = words.with(message, &[("name", Value::Text(&row.name))]);
-        widget.set_tooltip_text(Some(&text));
-        name(widget, &text);
-    };
-    label(
-        widgets.star.upcast_ref(),
-        match row.is_favourite {
-            true => Message::FavouriteRemove,
-            false => Message::FavouriteAdd,
-        },
-    );
-    label(widgets.ask.upcast_ref(), Message::AskOf);
-    label(widgets.copy.upcast_ref(), Message::CopyAddressOf);
-    label(widgets.open.upcast_ref(), Message::OpenOf);
-    widgets
-        .ask
-        .set_visible(matches!(row.state, AccessState::Denied | AccessState::Idle));
-    widgets.open.set_visible(row.opens);
-    if let Some(content) = item.child() {
-        name(&content, &present::label(words, &row));
-        // The row of the list around it is what a screen reader stops at.
-        if let Some(around) = content.parent() {
-            name(&around, &present::label(words, &row));
-        }
-    }
-}
-
-/// A moment in the time of this machine, in the form of the language.
-fn local_time(words: &Words, unix_s: i64) -> Option<String> {
-    let form = match words.language() {
-        Language::English => "%Y-%m-%d %H:%M",
-        Language::German => "%d.%m.%Y, %H:%M",
-    };
-    let local = glib::DateTime::from_unix_local(unix_s).ok()?;
-    local.format(form).ok().map(Into::into)
-}
-
-const fn class_of(state: AccessState) -> &'static str {
-    match state {
-        AccessState::Granted => "granted",
-        AccessState::Denied => "denied",
-        AccessState::Asking => "asking",
-        AccessState::Idle | AccessState::Other => "idle",
-    }
-}
-
 impl App {
-    fn ask_for(self: &Rc<Self>, id: &str) {
+    pub(super) fn ask_for(self: &Rc<Self>, id: &str) {
         self.send(Request::Ask(id.to_owned()));
         self.toast(&self.words.get(Message::Asked));
     }
 
-    fn copy_address(self: &Rc<Self>, id: &str) {
+    pub(super) fn copy_address(self: &Rc<Self>, id: &str) {
         let status = self.status();
         let resource = status
             .iter()
@@ -468,7 +301,7 @@ impl App {
         }
     }
 
-    fn open_resource(self: &Rc<Self>, id: &str) {
+    pub(super) fn open_resource(self: &Rc<Self>, id: &str) {
         let status = self.status();
         let resource = status
             .iter()

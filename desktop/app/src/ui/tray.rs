@@ -263,7 +263,7 @@ impl App {
     /// Shows the window, or closes it if it is in front.
     pub(super) fn toggle(self: &Rc<Self>) {
         match self.window.get() {
-            Some(window) if window.is_active() => window.close(),
+            Some(window) if window.is_visible() && window.is_active() => window.close(),
             _ => self.present(),
         }
     }

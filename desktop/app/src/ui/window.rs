@@ -79,7 +79,7 @@ impl Window {
             .title(words.get(Message::AppName))
             .icon_name(ID)
             .default_width(760)
-            .default_height(640)
+            .default_height(700)
             .width_request(360)
             .height_request(400)
             .content(&toasts)

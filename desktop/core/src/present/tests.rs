@@ -200,7 +200,11 @@ fn spans_go_on_after_they_were_told() {
     let detail = |now_ms| bare(&headline(&words, &away, &Around { now_ms, ..AROUND }).detail);
     assert!(detail(0).ends_with("Next attempt in 8 seconds."));
     assert!(detail(7_500).ends_with("Next attempt in 1 second."));
-    assert!(detail(9_000).ends_with("goes on for now."), "{}", detail(9_000));
+    assert!(
+        detail(9_000).ends_with("goes on for now."),
+        "{}",
+        detail(9_000)
+    );
 }
 
 #[test]
@@ -223,10 +227,16 @@ fn a_sign_in_that_failed_says_why() {
         let phase = Phase::SigningIn(Progress::Failed(failure(code)));
         bare(&headline(&words, &phase, &AROUND).detail)
     };
-    let told: std::collections::BTreeSet<String> =
-        ["expired", "refused", "unreachable", "certificate", "not_a_portal", "busy"]
-            .map(detail)
-            .into();
+    let told: std::collections::BTreeSet<String> = [
+        "expired",
+        "refused",
+        "unreachable",
+        "certificate",
+        "not_a_portal",
+        "busy",
+    ]
+    .map(detail)
+    .into();
     assert_eq!(told.len(), 6);
     assert_eq!(detail("later"), "it <b>failed");
 }

@@ -171,19 +171,29 @@ fn rows_that_are_updated_are_those_that_are_made_anew() {
     let mut updated = Rows::default();
     let mut status = status(
         (0..60)
-            .map(|number| resource(&format!("r{number:03}"), &format!("n{}", number % 7), "t", AccessState::Idle))
+            .map(|number| {
+                resource(
+                    &format!("r{number:03}"),
+                    &format!("n{}", number % 7),
+                    "t",
+                    AccessState::Idle,
+                )
+            })
             .collect(),
     );
     let mut number = 1_usize;
     for step in 0..200_usize {
         // A small generator (Knuth, MMIX) chooses what changes.
-        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        number = number
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         let place = (number >> 33) % status.resources.len();
         match step % 5 {
             0 => drop(status.resources.remove(place)),
             1 => Arc::make_mut(&mut status.resources[place]).name = format!("m{step}"),
             2 => {
-                let mut all: Vec<Resource> = status.resources.iter().map(|it| (**it).clone()).collect();
+                let mut all: Vec<Resource> =
+                    status.resources.iter().map(|it| (**it).clone()).collect();
                 all.push(resource(&format!("s{step}"), "new", "t", AccessState::Idle));
                 status.resources = status::sorted(all);
             }

@@ -56,8 +56,7 @@ fn a_section_that_is_not_named_stays() {
 #[test]
 fn a_whole_state_replaces_everything() {
     let mut mirror = mirror();
-    let line =
-        br#"{"schema_version":1,"sequence":9,"status":{"schema_version":1,"name":"other"}}"#;
+    let line = br#"{"schema_version":1,"sequence":9,"status":{"schema_version":1,"name":"other"}}"#;
     let after = mirror.apply(line, 2_000).unwrap();
     assert!(after.resources.is_empty());
     assert_eq!(after.heard, Heard::at(2_000));
