@@ -167,7 +167,7 @@ fn print(samples: &Samples) -> Result<Vec<String>> {
     Ok(worse)
 }
 
-/// What the new build has of the old one's speed; above 1 it is faster.
+/// The new build's share of the old one's speed; above 1 it is faster.
 fn share(metric: Metric, before: f64, now: f64) -> f64 {
     match metric.better() {
         Better::Higher => now / before,
