@@ -19,7 +19,7 @@ use upgraded::{
 };
 
 /// The version of this program's schema, and that of the next one.
-const VERSION: u32 = 20;
+const VERSION: u32 = 21;
 const AFTER: u32 = VERSION + 1;
 
 /// A file of schema version 15, with rows of every kind.

@@ -74,7 +74,7 @@ async fn open(options: PostgresOptions) -> SqlStore {
 }
 
 /// The version of this program's schema, and that of the next one.
-const VERSION: u32 = 9;
+const VERSION: u32 = 10;
 const AFTER: u32 = VERSION + 1;
 
 const fn state(version: u32, readable_by: u32) -> SchemaState {
