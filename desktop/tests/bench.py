@@ -8,7 +8,6 @@ import warnings
 sys.dont_write_bytecode = True
 import harness  # noqa: E402
 import statuses  # noqa: E402
-from gi.repository import Atspi  # noqa: E402
 
 PROGRAM, WORK, PICTURES = sys.argv[1:4]
 RESOURCES = 10_000
@@ -70,8 +69,6 @@ def told(name, value):
 
 def main():
     warnings.simplefilter("ignore")  # Of GObject's bindings: a name that is new in the next release.
-    # Milliseconds for an answer; a busy program does not give the first one within the default of 800.
-    Atspi.set_timeout(60_000, 60_000)
     service = harness.Service(f"{WORK}/socket")
     service.start(statuses.many(RESOURCES))
     start = time.monotonic()

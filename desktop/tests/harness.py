@@ -17,6 +17,9 @@ from gi.repository import Atspi  # noqa: E402
 # A generous limit for everything that is waited for, in seconds: conditions end a wait, not this.
 LIMIT = int(os.environ.get("LIMIT_S", "60"))
 
+# Milliseconds for an answer of the program, and for its first: by the default of 800 a busy one is clicked twice.
+Atspi.set_timeout(LIMIT * 1000, LIMIT * 1000)
+
 # Roles of what a person operates. Each must have a name.
 CONTROLS = {"push button", "toggle button", "text", "password text", "entry", "combo box", "check box", "menu item",
             "radio button", "page tab", "list", "list box", "switch", "button", "tab"}

@@ -241,7 +241,8 @@ def signing_in():
         sign_in(service, window)
         service.answer = statuses.status()
         window.sees("Connected to portal.example.com")
-        harness.wait("the browser", lambda: len(opened_by(opened)) == 3)
+        harness.wait("the browser", lambda: len(opened_by(opened)) >= 3)
+        assert len(opened_by(opened)) == 3, opened_by(opened)
 
 
 def a_sign_in_of_another_window():
@@ -281,11 +282,10 @@ def a_browser_that_does_not_open():
             (share / directory.name).symlink_to(directory)
     with Case(statuses.off("signed_out"), XDG_DATA_DIRS=str(share)) as (service, window):
         sign_in(service, window)
-        window.sees("No browser opened. Copy the link", "If no browser opens, open this address on any device:")
+        window.sees("No browser opened. Copy the link")
         window.picture("no-browser")
         for copy in ["Copy code", "Copy link"]:
             window.click(copy)
-            window.sees("Copied")
 
 
 def a_service_that_signs_nobody_in():

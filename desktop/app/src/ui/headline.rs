@@ -60,7 +60,11 @@ impl CodeLabels {
             None => app.words.get(Message::CodeExpired),
         };
         set(&self.left, &left);
-        set(&self.about, &app.words.get(Message::CodeAddress));
+        let about = match app.model.borrow().browser_failed {
+            true => Message::BrowserFailed,
+            false => Message::CodeAddress,
+        };
+        set(&self.about, &app.words.get(about));
         set(&self.address, &code.url);
     }
 }

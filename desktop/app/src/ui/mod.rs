@@ -48,6 +48,8 @@ struct Model {
     pace: Pace,
     /// The portal of a sign-in that was begun here, until its code is there.
     opens_browser_for: Option<String>,
+    /// True if no browser opened for the sign-in.
+    browser_failed: bool,
     /// The debug bundle that was made last.
     bundle: Option<PathBuf>,
 }
@@ -134,6 +136,7 @@ impl App {
                 shown: None,
                 pace: Pace::default(),
                 opens_browser_for: None,
+                browser_failed: false,
                 bundle: None,
             }),
             tray: tray::Tray::new(application),

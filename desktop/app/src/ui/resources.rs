@@ -312,10 +312,14 @@ impl App {
         }
     }
 
-    /// Opens a URL by the program that the desktop has for it.
+    /// Opens a URL by the program that the desktop has for it. False if there is none.
+    pub(super) fn launch(url: &str) -> bool {
+        gio::AppInfo::launch_default_for_uri(url, gio::AppLaunchContext::NONE).is_ok()
+    }
+
+    /// Opens a URL, or says that nothing opened.
     pub(super) fn open_url(&self, url: &str) {
-        let opened = gio::AppInfo::launch_default_for_uri(url, gio::AppLaunchContext::NONE);
-        if opened.is_err() {
+        if !Self::launch(url) {
             self.toast(&self.words.get(Message::BrowserFailed));
         }
     }

@@ -202,7 +202,10 @@ impl App {
     /// Opens the browser at the page that approves the code.
     pub(super) fn open_browser(self: &Rc<Self>) {
         if let Some(code) = self.code() {
-            self.open_url(&code.url);
+            let is_failed = !Self::launch(&code.url);
+            // Said on the page, which stays: the address is there to be copied.
+            self.model.borrow_mut().browser_failed = is_failed;
+            self.refresh_times();
         }
     }
 }
