@@ -38,6 +38,44 @@ pub(super) struct KnownRelay {
     /// It says that it drains; an administrator may say so besides.
     pub(super) draining: bool,
     pub(super) load: RelayLoad,
+    pub(super) issues: Issues,
+}
+
+/// The times of issue of a relay's tokens, since it joined: tokens are of another key then, and nothing that was withdrawn before
+/// concerns them ([ADR 0063]).
+///
+/// [ADR 0063]: ../../../docs/adr/0063-withdrawals-follow-the-keys-of-tokens.md
+#[derive(Debug)]
+pub(super) struct Issues {
+    /// The last one.
+    last: Timestamp,
+    /// The last one that was withdrawn.
+    withdrawn: Option<Timestamp>,
+}
+
+impl Issues {
+    /// Of a relay that joins now. A relay of an earlier version does not ask which key a token is of: tokens of the portal that
+    /// led before may have been issued until now, by that one's clock.
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self {
+            last: later(now, RELAY_CLOCK_MARGIN_MS),
+            withdrawn: None,
+        }
+    }
+
+    /// The time of issue of a token that is made now: later than all that was withdrawn.
+    pub(super) fn issue(&mut self, now: Timestamp) -> Timestamp {
+        let first = self.withdrawn.map_or(now, |last| later(last, 1));
+        let at = now.max(first);
+        self.last = self.last.max(at);
+        at
+    }
+
+    /// Withdraws tokens. Returns the last time of issue that this concerns.
+    pub(super) fn withdraw(&mut self) -> Timestamp {
+        self.withdrawn = Some(self.last);
+        self.last
+    }
 }
 
 /// The session of a relay.
@@ -100,33 +138,29 @@ impl Relays {
         with.map(|session| session.id).collect()
     }
 
-    /// The time of issue of a token that is made now: later than all that was withdrawn.
-    pub(super) fn issue(&mut self, now: Timestamp) -> Timestamp {
-        let first = self.withdrawals.last.map_or(now, |last| later(last, 1));
-        let at = now.max(first);
-        self.last_issued = self.last_issued.max(at);
-        at
-    }
-
     /// The number of another round of new tokens, which no gateway had before.
     pub(super) const fn next_round(&mut self) -> u64 {
         self.rounds += 1;
         self.rounds
     }
 
-    /// Notes that tokens of the gateway, or of one of its clients, count no more. Returns the last time of issue that
-    /// this concerns, and the sessions of the relays that are to know.
+    /// Notes the time of issue of a token.
+    pub(super) fn note_issue(&mut self, at: Timestamp) {
+        self.last_issued = self.last_issued.max(at);
+    }
+
+    /// Notes that tokens of the gateway, or of one of its clients, count no more. Returns the sessions of the relays that are to
+    /// know, each with the last time of issue that this concerns there.
     pub(super) fn withdraw(
         &mut self,
         gateway: GatewayId,
         client: Option<ClientId>,
-    ) -> (Timestamp, Vec<SessionId>) {
-        let until = self.last_issued;
-        self.withdrawals.note((gateway, client), until);
-        let relays = self.known.values();
+    ) -> Vec<(SessionId, Timestamp)> {
+        self.withdrawals.note((gateway, client), self.last_issued);
+        let relays = self.known.values_mut();
         let relays = relays.filter(|relay| relay.ports.find(gateway).is_some());
-        let sessions = relays.filter_map(|relay| Some(relay.session?.id));
-        (until, sessions.collect())
+        let told = relays.filter_map(|relay| Some((relay.session?.id, relay.issues.withdraw())));
+        told.collect()
     }
 
     /// Forgets the pairs of a gateway.
@@ -149,13 +183,12 @@ pub(super) type Withdrawn = (GatewayId, Option<ClientId>);
 /// Withdrawals that relays may not have heard of, since they were away.
 #[derive(Debug, Default)]
 pub(super) struct Withdrawals {
+    /// Each with the last time of issue that it concerns.
     until: BTreeMap<Withdrawn, Timestamp>,
-    last: Option<Timestamp>,
 }
 
 impl Withdrawals {
     fn note(&mut self, end: Withdrawn, until: Timestamp) {
-        self.last = self.last.max(Some(until));
         self.until.insert(end, until);
         if self.until.len() > MAX_WITHDRAWALS {
             let oldest = self.until.iter().min_by_key(|(_, until)| **until);
@@ -166,10 +199,10 @@ impl Withdrawals {
     }
 
     /// Those whose tokens would still be good at `now`.
-    pub(super) fn recent(&mut self, now: Timestamp) -> Vec<(Withdrawn, Timestamp)> {
+    pub(super) fn recent(&mut self, now: Timestamp) -> Vec<Withdrawn> {
         let is_recent = |until: &Timestamp| later(*until, RELAY_TOKEN_MS) > now;
         self.until.retain(|_, until| is_recent(until));
-        self.until.iter().map(|(end, at)| (*end, *at)).collect()
+        self.until.keys().copied().collect()
     }
 }
 
@@ -341,15 +374,24 @@ mod tests {
 
     #[test]
     fn a_token_is_issued_later_than_all_that_was_withdrawn() {
+        let mut issues = Issues::new(at(1_000));
+        assert_eq!(issues.issue(at(10_000)), at(10_000));
+        assert_eq!(issues.withdraw(), at(10_000));
+        assert_eq!(issues.issue(at(10_000)), at(10_001));
+        // A clock that is set back changes nothing while the relay stays connected.
+        assert_eq!(issues.issue(at(5)), at(10_001));
+        // Its next session has another key.
+        assert_eq!(Issues::new(at(5)).issue(at(5)), at(5));
+    }
+
+    #[test]
+    fn a_withdrawal_is_repeated_while_a_token_of_before_is_good() {
         let mut relays = Relays::new(at(1_000));
-        assert_eq!(relays.issue(at(10_000)), at(10_000));
-        let (until, sessions) = relays.withdraw(gateway(1), None);
-        assert_eq!((until, sessions), (at(10_000), Vec::new()));
-        assert_eq!(relays.issue(at(10_000)), at(10_001));
-        // A clock that is set back changes nothing.
-        assert_eq!(relays.issue(at(5)), at(10_001));
-        let recent = relays.withdrawals.recent(at(10_000 + RELAY_TOKEN_MS - 1));
-        assert_eq!(recent, [((gateway(1), None), at(10_000))]);
-        assert_eq!(relays.withdrawals.recent(at(10_000 + RELAY_TOKEN_MS)), []);
+        relays.note_issue(at(10_000));
+        assert_eq!(relays.withdraw(gateway(1), None), []);
+        let before = at(10_000 + RELAY_TOKEN_MS - 1);
+        assert_eq!(relays.withdrawals.recent(before), [(gateway(1), None)]);
+        let after = at(10_000 + RELAY_TOKEN_MS);
+        assert_eq!(relays.withdrawals.recent(after), []);
     }
 }

@@ -170,7 +170,7 @@ impl Relay {
     /// Another identity is another portal, or another enrolment: all ends leave.
     pub fn set_identity(&mut self, relay: RelayId, key: &PresharedKey) {
         if self.id != Some(relay) {
-            self.keys = TokenKeys::default();
+            self.keys.clear();
             for port in &mut self.ports {
                 self.counters.left += port.ends.clear();
                 port.owner = None;
@@ -180,8 +180,8 @@ impl Relay {
         self.keys.add(key);
     }
 
-    /// The portal withdraws the tokens of a pair that were issued up to `until`; without a client, those of the gateway
-    /// and of all its clients.
+    /// The portal withdraws the tokens of a pair that were issued up to `until`, and all of earlier keys; without a client, those
+    /// of the gateway and of all its clients.
     ///
     /// An end whose token would be refused now because its issue lies in the future leaves too: the portal's clock was set
     /// back since.
@@ -192,11 +192,12 @@ impl Relay {
         until: Timestamp,
         now: UnixTime,
     ) {
+        let until = self.keys.issue_until(until);
         self.withdrawn.add(gateway, client, until);
         let of_gateway = |port: &&mut Port| port.owner.is_some_and(|(owner, _)| owner == gateway);
         for port in self.ports.iter_mut().filter(of_gateway) {
             self.counters.left += port.ends.remove_where(|end| {
-                let is_meant = end.issued <= until || token::is_of_future(end.issued, now);
+                let is_meant = end.issued <= until || token::is_of_future(end.issued.at, now);
                 is_meant && (client.is_none() || end.client == client)
             });
         }

@@ -20,22 +20,58 @@ pub const TOKEN_LIFETIME_MOST: Duration = Duration::from_secs(2 * 60 * 60);
 /// A token may be dated this far ahead of this machine's clock.
 pub const CLOCK_SKEW: Duration = Duration::from_secs(60);
 
+/// The place of a token among all that the portal has issued: first by its key, then by the portal's clock.
+///
+/// The portal makes a key at each connection of the relay, and tokens with the last one alone. So keys tell the order of tokens
+/// where the clock was set back, or another portal's shows an earlier time (ADR 0063).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Issue {
+    /// The number of the key, as the relay counts them.
+    pub(crate) key: u64,
+    /// The time in the token.
+    pub(crate) at: Timestamp,
+}
+
 /// The keys whose tokens count, the newest first.
 #[derive(Default)]
-pub(crate) struct TokenKeys(Vec<SymmetricKey<V4>>);
+pub(crate) struct TokenKeys {
+    keys: Vec<(u64, SymmetricKey<V4>)>,
+    /// The number of the newest key. Numbers are never used again.
+    newest: u64,
+}
 
 impl TokenKeys {
-    /// Puts a key first. Those before it count on, up to [`MAX_KEYS`].
+    /// Puts a key first. Those before it count on, up to [`MAX_KEYS`]. One that was there keeps its number: its tokens may have
+    /// been withdrawn.
     pub(crate) fn add(&mut self, key: &PresharedKey) {
         let Ok(key) = SymmetricKey::from(key.as_bytes()) else {
             return;
         };
-        self.0.retain(|known| *known != key);
-        self.0.insert(0, key);
-        self.0.truncate(MAX_KEYS);
+        let known = self.keys.iter().position(|(_, known)| *known == key);
+        let entry = match known {
+            Some(at) => self.keys.remove(at),
+            None => {
+                self.newest += 1;
+                (self.newest, key)
+            }
+        };
+        self.keys.insert(0, entry);
+        self.keys.truncate(MAX_KEYS);
     }
 
-    /// The claims of a token that was made with one of the keys, for this relay and port, and counts now.
+    /// Forgets all keys.
+    pub(crate) fn clear(&mut self) {
+        self.keys.clear();
+    }
+
+    /// The place of the tokens with a time of issue up to `at` among all that may have been issued by now.
+    pub(crate) const fn issue_until(&self, at: Timestamp) -> Issue {
+        let key = self.newest;
+        Issue { key, at }
+    }
+
+    /// The claims of a token that was made with one of the keys, for this relay and port, and counts now. Also returns its place
+    /// among all tokens.
     ///
     /// # Errors
     /// The reason for which it does not count.
@@ -45,13 +81,16 @@ impl TokenKeys {
         relay: Option<RelayId>,
         port: u16,
         now: UnixTime,
-    ) -> Result<RelayClaims, RefusalReason> {
+    ) -> Result<(RelayClaims, Issue), RefusalReason> {
         let token =
             UntrustedToken::<Local, V4>::try_from(token).map_err(|_| RefusalReason::Token)?;
-        let opened = self
-            .0
+        let (number, opened) = self
+            .keys
             .iter()
-            .find_map(|key| LocalToken::decrypt(key, &token, None, None).ok())
+            .find_map(|(number, key)| {
+                let opened = LocalToken::decrypt(key, &token, None, None).ok()?;
+                Some((*number, opened))
+            })
             .ok_or(RefusalReason::Token)?;
         let claims: RelayClaims =
             serde_json::from_str(opened.payload()).map_err(|_| RefusalReason::Token)?;
@@ -61,7 +100,11 @@ impl TokenKeys {
         if expiry(&claims) <= now || is_of_future(claims.iat, now) {
             return Err(RefusalReason::Expired);
         }
-        Ok(claims)
+        let issue = Issue {
+            key: number,
+            at: claims.iat,
+        };
+        Ok((claims, issue))
     }
 }
 

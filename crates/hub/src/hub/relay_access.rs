@@ -155,17 +155,18 @@ impl Hub {
         let held = known.ports.held().into_iter();
         let forbidden = held.filter(|port| !self.may_use_relay(port.gateway, relay));
         for port in forbidden.collect::<Vec<_>>() {
-            let (until, _) = self.relays.withdraw(port.gateway, None);
-            if let Some(known) = self.relays.known.get_mut(&relay) {
-                known.ports.release(port.gateway);
-            }
-            if let Some(session) = self.relays.session(relay) {
+            let Some(known) = self.relays.known.get_mut(&relay) else {
+                return;
+            };
+            known.ports.release(port.gateway);
+            let until = known.issues.withdraw();
+            if let Some(session) = known.session {
                 let withdraw = ToRelay::Withdraw {
                     gateway: port.gateway,
                     client: None,
                     until,
                 };
-                self.outbox.tell_relay(session, withdraw);
+                self.outbox.tell_relay(session.id, withdraw);
             }
         }
     }
@@ -325,13 +326,13 @@ impl Hub {
         };
         let mut relays = given.relays.clone();
         relays.sort_by_key(|(relay, _)| self.distance(gateway, client, *relay));
-        let iat = self.relays.issue(now);
-        let exp = later(iat, RELAY_TOKEN_MS);
-        let mut issued = Vec::new();
+        let (mut issued, mut last) = (Vec::new(), None);
         for (relay, port) in relays {
             let Some(known) = self.relays.known.get_mut(&relay) else {
                 continue;
             };
+            let iat = known.issues.issue(now);
+            let exp = later(iat, RELAY_TOKEN_MS);
             let claims = RelayClaims {
                 relay,
                 port,
@@ -346,6 +347,7 @@ impl Hub {
             match self.signer.seal(&known.key, &claims) {
                 Ok(token) => {
                     known.ports.assign(gateway, now, exp);
+                    last = last.max(Some(iat));
                     issued.push(RelayAccess {
                         place: known.place.clone(),
                         port,
@@ -361,6 +363,9 @@ impl Hub {
                     self.outbox.push_line(line);
                 }
             }
+        }
+        if let Some(last) = last {
+            self.relays.note_issue(last);
         }
         if let Some(client) = client.filter(|_| !issued.is_empty()) {
             self.relays.pairs.insert((gateway, client));
@@ -395,8 +400,7 @@ impl Hub {
         if client.is_none() {
             self.relays.forget_pairs(gateway);
         }
-        let (until, sessions) = self.relays.withdraw(gateway, client);
-        for session in sessions {
+        for (session, until) in self.relays.withdraw(gateway, client) {
             let withdraw = ToRelay::Withdraw {
                 gateway,
                 client,
@@ -414,7 +418,17 @@ impl Hub {
         now: Timestamp,
     ) {
         let recent = self.relays.withdrawals.recent(now);
-        for ((gateway, client), until) in recent {
+        let Some(known) = self
+            .relays
+            .known
+            .get_mut(&relay)
+            .filter(|_| !recent.is_empty())
+        else {
+            return self.withdraw_forbidden_at(relay);
+        };
+        // All tokens of the relay's earlier keys, and of this one none yet.
+        let until = known.issues.withdraw();
+        for (gateway, client) in recent {
             let withdraw = ToRelay::Withdraw {
                 gateway,
                 client,

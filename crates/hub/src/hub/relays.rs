@@ -5,7 +5,7 @@ use crate::directory::Barred;
 use crate::limits::{MAX_RELAY_PORTS, RELAY_RETURN_MS, RELAY_TOKEN_MS};
 use crate::output::SessionId;
 use crate::reasons;
-use crate::relays::{KnownRelay, Ports, RelaySession};
+use crate::relays::{Issues, KnownRelay, Ports, RelaySession};
 use crate::sessions::Party;
 use crate::timers::{Timer, later};
 use culvert_base::LogLine;
@@ -90,6 +90,7 @@ impl Hub {
             ports,
             draining: join.draining,
             load: RelayLoad::default(),
+            issues: Issues::new(now),
         };
         self.relays.known.insert(relay.id, joined);
         self.sessions.join_relay(session, relay.id);

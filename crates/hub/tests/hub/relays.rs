@@ -227,6 +227,45 @@ fn a_relay_that_was_away_hears_what_was_withdrawn() {
     world.check();
 }
 
+/// Access is taken away, and the portal's clock is set back by ten minutes after that.
+fn set_back() -> World {
+    let mut world = granted(1);
+    world.remove(crate::world::policy(1));
+    world.now = Timestamp::from_unix_ms(world.now.unix_ms() - 600_000);
+    world
+}
+
+/// The ends of a kind that the relay lets in now.
+fn let_in(world: &World, is_client: bool) -> usize {
+    let accepted = world.accepted().into_iter();
+    accepted
+        .filter(|it| it.client.is_some() == is_client)
+        .count()
+}
+
+#[test]
+fn tokens_of_a_portal_that_restarts_with_an_earlier_clock_count_after_a_withdrawal() {
+    let mut world = set_back();
+    world.restart();
+    world.join_gateway(1);
+    world.join_client(1);
+    world.join_relay(1);
+    assert_eq!(let_in(&world, true), 0);
+    world.set_policy(1, 1, 1, Vec::new());
+    world.ask(1, 1);
+    assert_eq!((let_in(&world, false), let_in(&world, true)), (1, 1));
+    world.check();
+}
+
+#[test]
+fn tokens_of_a_clock_that_was_set_back_are_not_dated_ahead_once_the_relay_hears_that_clock() {
+    let mut world = set_back();
+    world.leave_relay(1);
+    world.join_relay(1);
+    assert_eq!((let_in(&world, false), let_in(&world, true)), (1, 0));
+    world.check();
+}
+
 #[test]
 fn relayed_paths_alone_hide_the_addresses_of_both_ends() {
     let mut world = granted(1);

@@ -27,7 +27,8 @@ pub(crate) struct SimRelay {
     keys: Vec<PresharedKey>,
     /// Counts its starts.
     run: u32,
-    withdrawn: BTreeMap<(GatewayId, Option<ClientId>), Timestamp>,
+    /// Each with the number of the key that was the last one then.
+    withdrawn: BTreeMap<(GatewayId, Option<ClientId>), (usize, Timestamp)>,
     pub(crate) heard: Vec<ToRelay>,
 }
 
@@ -40,6 +41,8 @@ pub(crate) struct Told {
     pub(crate) claims: RelayClaims,
     /// The run of the relay that knows the key.
     run: u32,
+    /// The number of the key there.
+    key: usize,
 }
 
 pub(crate) fn relay(number: u16) -> RelayId {
@@ -63,7 +66,8 @@ impl SimRelay {
                 client,
                 until,
             } => {
-                self.withdrawn.insert((*gateway, *client), *until);
+                let until = (self.keys.len(), *until);
+                self.withdrawn.insert((*gateway, *client), until);
             }
             ToRelay::Refused { .. }
             | ToRelay::Drain { .. }
@@ -86,8 +90,12 @@ impl SimRelay {
         let until = |end| self.withdrawn.get(&end).copied();
         let own = until((claims.gateway, claims.client));
         let of_gateway = until((claims.gateway, None));
-        let is_withdrawn = own.max(of_gateway).is_some_and(|until| claims.iat <= until);
-        told.run == self.run && !is_withdrawn && now < claims.exp
+        let is_withdrawn = own
+            .max(of_gateway)
+            .is_some_and(|until| (told.key, claims.iat) <= until);
+        // A minute is what a relay's clock may be off.
+        let is_issued = claims.iat.unix_ms() <= now.unix_ms() + 60_000;
+        told.run == self.run && !is_withdrawn && is_issued && now < claims.exp
     }
 }
 
@@ -144,8 +152,9 @@ impl World {
     ) {
         for access in accesses {
             let sim = &self.relays[&access.place.relay];
-            let mut keys = sim.keys.iter().rev();
-            let Some(claims) = keys.find_map(|key| open(key, &access.token)) else {
+            let mut keys = sim.keys.iter().enumerate().rev();
+            let opened = keys.find_map(|(at, key)| Some((at + 1, open(key, &access.token)?)));
+            let Some((key, claims)) = opened else {
                 assert!(sim.session.is_none(), "a token that its relay can't read");
                 continue;
             };
@@ -161,6 +170,7 @@ impl World {
                 access: access.clone(),
                 claims,
                 run: sim.run,
+                key,
             });
         }
     }

@@ -7,7 +7,7 @@ use super::{Now, Relay};
 use crate::message::{
     Ask, Challenge, Message, Refresh, RefusalReason, Refused, Register, Registered, Unknown,
 };
-use crate::token;
+use crate::token::{self, Issue};
 use culvert_base::BootTime;
 use culvert_wire::messages::RelayClaims;
 use std::net::SocketAddr;
@@ -86,15 +86,15 @@ impl Relay {
         if !self.cookies.is_valid(cookie, run.source, number, now.boot) {
             return Err(RefusalReason::Cookie);
         }
-        let claims = self.keys.open(register.token, self.id, number, now.unix)?;
+        let (claims, issue) = self.keys.open(register.token, self.id, number, now.unix)?;
         let key = Zeroizing::new(*claims.key.as_bytes());
         if !register.is_by(&key) {
             return Err(RefusalReason::Token);
         }
-        if self.withdrawn.covers(&claims) {
+        if self.withdrawn.covers(&claims, issue) {
             return Err(RefusalReason::Outdated);
         }
-        self.own_port(port, &claims)?;
+        self.own_port(port, &claims, issue)?;
         let lifetime = token::expiry(&claims).saturating_since(now.unix);
         let lifetime_s = u16::try_from(lifetime.as_secs()).unwrap_or(u16::MAX);
         if lifetime_s == 0 {
@@ -104,7 +104,7 @@ impl Relay {
             client: claims.client,
             public_key: claims.public_key,
             key: register.transaction.refresh_key(&key),
-            issued: claims.iat,
+            issued: issue,
             rate_bytes_per_s: claims.rate_bytes_per_s,
             expires: now.boot.saturating_add(lifetime),
             at: run.sender(),
@@ -120,26 +120,29 @@ impl Relay {
     }
 
     /// Gives the port to the gateway of the claims, if it has none, or one with earlier tokens.
-    fn own_port(&mut self, port: usize, claims: &RelayClaims) -> Result<(), RefusalReason> {
+    fn own_port(
+        &mut self,
+        port: usize,
+        claims: &RelayClaims,
+        issue: Issue,
+    ) -> Result<(), RefusalReason> {
         let is_draining = self.is_draining;
         let port = &mut self.ports[port];
         let owner = port.owner.filter(|_| !port.ends.is_empty());
         let is_known = match owner {
             Some((gateway, _)) if gateway == claims.gateway => port.ends.knows(claims.client),
             // The portal gave the port to another gateway since.
-            Some((_, latest)) if claims.iat <= latest => return Err(RefusalReason::Outdated),
+            Some((_, latest)) if issue <= latest => return Err(RefusalReason::Outdated),
             _ => false,
         };
         if is_draining && !is_known {
             return Err(RefusalReason::Draining);
         }
         port.owner = Some(match owner {
-            Some((gateway, latest)) if gateway == claims.gateway => {
-                (gateway, latest.max(claims.iat))
-            }
+            Some((gateway, latest)) if gateway == claims.gateway => (gateway, latest.max(issue)),
             _ => {
                 self.counters.left += port.ends.clear();
-                (claims.gateway, claims.iat)
+                (claims.gateway, issue)
             }
         });
         Ok(())

@@ -6,10 +6,10 @@ use crate::budget::ByteBucket;
 use crate::cookie::SECRET_LIFETIME;
 use crate::hash::{HashKey, KeyedMap};
 use crate::mac::{KEY_LEN, Mac};
+use crate::token::Issue;
 use blake2::{Blake2s256, Digest};
 use culvert_base::{BootTime, Destination, PublicKey, TokenBucket, TokenRate};
 use culvert_ids::ClientId;
-use culvert_wire::Timestamp;
 use std::net::SocketAddr;
 use std::time::Duration;
 use zeroize::Zeroizing;
@@ -43,7 +43,7 @@ pub(super) struct End {
     pub(super) at: Destination,
     /// The key of its signs of life.
     pub(super) key: Zeroizing<[u8; KEY_LEN]>,
-    pub(super) issued: Timestamp,
+    pub(super) issued: Issue,
     pub(super) rate_bytes_per_s: u64,
     pub(super) sent: ByteBucket,
     pub(super) counter: u64,
@@ -64,7 +64,7 @@ pub(super) struct Checked {
     pub(super) client: Option<ClientId>,
     pub(super) public_key: PublicKey,
     pub(super) key: Zeroizing<[u8; KEY_LEN]>,
-    pub(super) issued: Timestamp,
+    pub(super) issued: Issue,
     pub(super) rate_bytes_per_s: u64,
     pub(super) expires: BootTime,
     pub(super) at: Destination,

@@ -6,10 +6,10 @@ use super::counters::{Counters, DropReason};
 use super::ends::Ends;
 use super::record::{Number, Record};
 use crate::budget::SharedBudget;
+use crate::token::Issue;
 use culvert_base::datagrams::{MAX_GSO_BYTES, MAX_SEGMENTS};
 use culvert_base::{BootTime, TokenBucket, TokenRate};
 use culvert_ids::GatewayId;
-use culvert_wire::Timestamp;
 use std::ops::Range;
 
 /// Searches for the client of a gateway's initiation, at one port.
@@ -21,7 +21,7 @@ const SEARCHES: TokenRate = TokenRate::per_second(SEARCHES_PER_S, SEARCHES_PER_S
 pub(super) struct Port {
     pub(super) number: u16,
     /// The gateway to which the port belongs, and the latest issue of a token for it.
-    pub(super) owner: Option<(GatewayId, Timestamp)>,
+    pub(super) owner: Option<(GatewayId, Issue)>,
     pub(super) ends: Ends,
     pub(super) searches: TokenBucket<BootTime>,
 }

@@ -1,6 +1,6 @@
 //! Tokens that the portal withdrew before they expired.
 
-use crate::token::TOKEN_LIFETIME_MOST;
+use crate::token::{Issue, TOKEN_LIFETIME_MOST};
 use culvert_base::UnixTime;
 use culvert_ids::{ClientId, GatewayId};
 use culvert_wire::Timestamp;
@@ -13,13 +13,13 @@ pub const WITHDRAWN_MOST: usize = 65_536;
 /// For each pair the issue up to which tokens count no more; `None` for a client means the gateway and all its clients.
 #[derive(Debug, Default)]
 pub(super) struct Withdrawn {
-    until: BTreeMap<(GatewayId, Option<ClientId>), Timestamp>,
+    until: BTreeMap<(GatewayId, Option<ClientId>), Issue>,
     /// Tokens up to this issue count no more, whoever has them: the table was full.
-    floor: Timestamp,
+    floor: Issue,
 }
 
 impl Withdrawn {
-    pub(super) fn add(&mut self, gateway: GatewayId, client: Option<ClientId>, until: Timestamp) {
+    pub(super) fn add(&mut self, gateway: GatewayId, client: Option<ClientId>, until: Issue) {
         let entry = self.until.entry((gateway, client)).or_default();
         *entry = until.max(*entry);
         if self.until.len() > WITHDRAWN_MOST {
@@ -36,19 +36,19 @@ impl Withdrawn {
         }
     }
 
-    pub(super) fn covers(&self, claims: &RelayClaims) -> bool {
+    pub(super) fn covers(&self, claims: &RelayClaims, issue: Issue) -> bool {
         let pairs = [claims.client, None];
         let covered = |client| {
             let until = self.until.get(&(claims.gateway, client));
-            until.is_some_and(|until| claims.iat <= *until)
+            until.is_some_and(|until| issue <= *until)
         };
-        claims.iat <= self.floor || pairs.into_iter().any(covered)
+        issue <= self.floor || pairs.into_iter().any(covered)
     }
 
     /// Forgets what is so old that no token of that time counts any more.
     pub(super) fn expire(&mut self, now: UnixTime) {
         let oldest = Timestamp::from(now.saturating_sub(TOKEN_LIFETIME_MOST));
-        self.until.retain(|_, until| *until >= oldest);
+        self.until.retain(|_, until| until.at >= oldest);
     }
 
     #[cfg(test)]
@@ -74,7 +74,12 @@ mod tests {
         ClientId::from_bytes(bytes)
     }
 
-    fn claims(client: Option<ClientId>, iat: u64) -> RelayClaims {
+    fn issue(key: u64, at_ms: u64) -> Issue {
+        let at = Timestamp::from_unix_ms(at_ms);
+        Issue { key, at }
+    }
+
+    fn claims(client: Option<ClientId>) -> RelayClaims {
         RelayClaims {
             relay: RelayId::from_bytes([1; 16]),
             port: 3479,
@@ -83,7 +88,7 @@ mod tests {
             public_key: PublicKey::from_bytes([1; 32]),
             key: PresharedKey::from_bytes([1; 32]),
             rate_bytes_per_s: 1,
-            iat: Timestamp::from_unix_ms(iat),
+            iat: Timestamp::MAX,
             exp: Timestamp::MAX,
         }
     }
@@ -91,46 +96,60 @@ mod tests {
     #[test]
     fn a_token_that_was_issued_after_the_withdrawal_counts() {
         let mut withdrawn = Withdrawn::default();
-        withdrawn.add(gateway(1), Some(client(1)), Timestamp::from_unix_ms(10));
-        assert!(withdrawn.covers(&claims(Some(client(1)), 10)));
-        assert!(!withdrawn.covers(&claims(Some(client(1)), 11)));
-        assert!(!withdrawn.covers(&claims(Some(client(2)), 10)));
-        assert!(!withdrawn.covers(&claims(None, 10)));
+        withdrawn.add(gateway(1), Some(client(1)), issue(1, 10));
+        assert!(withdrawn.covers(&claims(Some(client(1))), issue(1, 10)));
+        assert!(!withdrawn.covers(&claims(Some(client(1))), issue(1, 11)));
+        assert!(!withdrawn.covers(&claims(Some(client(2))), issue(1, 10)));
+        assert!(!withdrawn.covers(&claims(None), issue(1, 10)));
+    }
+
+    #[test]
+    fn tokens_of_a_later_key_count_and_those_of_an_earlier_one_do_not_whatever_their_times() {
+        let mut withdrawn = Withdrawn::default();
+        withdrawn.add(gateway(1), Some(client(1)), issue(2, 10));
+        let claims = claims(Some(client(1)));
+        assert!(withdrawn.covers(&claims, issue(1, 1_000)));
+        assert!(withdrawn.covers(&claims, issue(2, 10)));
+        assert!(!withdrawn.covers(&claims, issue(3, 1)));
+        // An earlier time of a later key is no step back.
+        withdrawn.add(gateway(1), Some(client(1)), issue(3, 5));
+        assert!(withdrawn.covers(&claims, issue(2, 11)));
+        assert!(!withdrawn.covers(&claims, issue(3, 6)));
     }
 
     #[test]
     fn a_gateway_is_withdrawn_with_all_its_clients() {
         let mut withdrawn = Withdrawn::default();
-        withdrawn.add(gateway(1), None, Timestamp::from_unix_ms(10));
-        assert!(withdrawn.covers(&claims(None, 10)));
-        assert!(withdrawn.covers(&claims(Some(client(2)), 10)));
+        withdrawn.add(gateway(1), None, issue(1, 10));
+        assert!(withdrawn.covers(&claims(None), issue(1, 10)));
+        assert!(withdrawn.covers(&claims(Some(client(2))), issue(1, 10)));
     }
 
     #[test]
     fn an_earlier_withdrawal_does_not_undo_a_later_one() {
         let mut withdrawn = Withdrawn::default();
         for until in [10, 5] {
-            withdrawn.add(gateway(1), None, Timestamp::from_unix_ms(until));
+            withdrawn.add(gateway(1), None, issue(1, until));
         }
-        assert!(withdrawn.covers(&claims(None, 10)));
+        assert!(withdrawn.covers(&claims(None), issue(1, 10)));
     }
 
     #[test]
     fn a_full_table_withdraws_more_rather_than_less() {
         let mut withdrawn = Withdrawn::default();
         for number in 0..=WITHDRAWN_MOST as u32 {
-            let until = Timestamp::from_unix_ms(1_000 + u64::from(number));
+            let until = issue(1, 1_000 + u64::from(number));
             withdrawn.add(gateway(1), Some(client(number)), until);
         }
         assert_eq!(withdrawn.len(), WITHDRAWN_MOST);
-        assert!(withdrawn.covers(&claims(Some(client(0)), 1_000)));
-        assert!(withdrawn.covers(&claims(Some(client(1)), 1_001)));
+        assert!(withdrawn.covers(&claims(Some(client(0))), issue(1, 1_000)));
+        assert!(withdrawn.covers(&claims(Some(client(1))), issue(1, 1_001)));
     }
 
     #[test]
     fn a_withdrawal_is_forgotten_once_its_tokens_have_expired() {
         let mut withdrawn = Withdrawn::default();
-        withdrawn.add(gateway(1), None, Timestamp::from_unix_ms(10));
+        withdrawn.add(gateway(1), None, issue(1, 10));
         let end = UnixTime::from_millis(10).saturating_add(TOKEN_LIFETIME_MOST);
         withdrawn.expire(end);
         assert_eq!(withdrawn.len(), 1);

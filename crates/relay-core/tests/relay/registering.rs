@@ -15,6 +15,7 @@ use culvert_wire::messages::RelayClaims;
 use proptest::prelude::*;
 use std::time::Duration;
 
+const TEN_MINUTES: Duration = Duration::from_secs(600);
 const SECOND: Duration = Duration::from_secs(1);
 
 fn of_client(world: &World) -> RelayClaims {
@@ -351,6 +352,63 @@ fn a_withdrawal_after_the_portals_clock_was_set_back_concerns_tokens_of_before()
     let now = world.now.unix;
     world.relay.withdraw(GATEWAY, Some(client(1)), until, now);
     assert_eq!(world.relay.clients(), 1);
+}
+
+/// The portal comes back with a clock that is ten minutes behind, and with another key of tokens.
+fn set_back(world: &mut World) -> [u8; 32] {
+    const NEXT_KEY: [u8; 32] = [43; 32];
+    world.now.unix = world.now.unix.saturating_sub(TEN_MINUTES);
+    let key = PresharedKey::from_bytes(NEXT_KEY);
+    world.relay.set_identity(RELAY, &key);
+    NEXT_KEY
+}
+
+#[test]
+fn a_token_that_was_made_after_a_withdrawal_counts_though_the_portals_clock_was_set_back_between() {
+    let mut world = World::populated([1]);
+    let before = of_client(&world);
+    let (of_client_1, now) = (Some(client(1)), world.now.unix);
+    world.relay.withdraw(GATEWAY, of_client_1, before.iat, now);
+    let key = set_back(&mut world);
+    let after = of_client(&world);
+    assert!(after.iat < before.iat);
+    assert!(world.register_by(&key, client_at(1), &after).is_ok());
+    // And those of after the next withdrawal, but not the one of before it.
+    let now = world.now.unix;
+    world.relay.withdraw(GATEWAY, of_client_1, after.iat, now);
+    let refused = world.register_by(&key, client_at(1), &after);
+    assert_eq!(refused, Err(RefusalReason::Outdated));
+    world.pass(SECOND);
+    let last = of_client(&world);
+    assert!(world.register_by(&key, client_at(1), &last).is_ok());
+}
+
+#[test]
+fn a_token_of_an_earlier_key_is_withdrawn_though_it_is_dated_later() {
+    let mut world = World::populated([1]);
+    let before = of_client(&world);
+    set_back(&mut world);
+    let (now, until) = (world.now.unix, Timestamp::from(world.now.unix));
+    world.relay.withdraw(GATEWAY, Some(client(1)), until, now);
+    // By the portal's clock its issue is not in the future any more.
+    world.pass(TEN_MINUTES);
+    let refused = world.register(client_at(1), &before);
+    assert_eq!(refused, Err(RefusalReason::Outdated));
+}
+
+#[test]
+fn an_end_moves_with_a_token_of_a_later_key_though_it_is_dated_earlier() {
+    let mut world = World::populated([1]);
+    let key = set_back(&mut world);
+    let claims = of_client(&world);
+    assert!(world.register_by(&key, client_at(7), &claims).is_ok());
+    assert_eq!(world.relay.clients(), 1);
+    world.pass(SECOND);
+    let mut other = world.claims(None);
+    other.gateway = GatewayId::from_bytes([55; 16]);
+    // The portal gave the port to another gateway after that.
+    assert!(world.register_by(&key, client_at(9), &other).is_ok());
+    assert_eq!((world.relay.gateways(), world.relay.clients()), (1, 0));
 }
 
 #[test]

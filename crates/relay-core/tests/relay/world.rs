@@ -167,9 +167,20 @@ impl World {
         source: SocketAddr,
         claims: &RelayClaims,
     ) -> Result<Transaction, RefusalReason> {
+        self.register_by(&PORTAL_KEY, source, claims)
+    }
+
+    /// The same with a token of another key of the portal.
+    pub(crate) fn register_by(
+        &mut self,
+        portal_key: &[u8; 32],
+        source: SocketAddr,
+        claims: &RelayClaims,
+    ) -> Result<Transaction, RefusalReason> {
         let cookie = self.cookie(source);
         let transaction = self.transaction();
-        let datagram = registration(transaction, cookie, claims);
+        let token = token_by(portal_key, claims);
+        let datagram = signed(transaction, cookie, &token, claims.key.as_bytes());
         let sent = self.one(source, &datagram);
         answer(&sent).map(|()| transaction)
     }
