@@ -15,7 +15,7 @@ use culvert_control::{ControlState, PortalStatus};
 use culvert_ids::ClientId;
 use culvert_ids::ResourceId;
 use culvert_path::Selection;
-use culvert_policy::Resource;
+use culvert_policy::{Filters, Resource};
 use culvert_wire::messages::{Interface, PathKind, ReasonCode};
 use culvert_wire::model::written_filters;
 use culvert_wire::{Timestamp, words};
@@ -156,11 +156,12 @@ impl<P> Client<P> {
             }),
             renewing: grant.is_some() && access.is_some_and(|access| access.ask.is_some()),
             held_packets: access.map_or(0, |access| access.held.len()),
-            allow: Some(allow(resource)),
+            allow: Some(in_words(&resource.filters)),
             unknown_filters: self.directory.not_understood(resource.id),
             applications: Some(self.directory.rule(resource))
                 .filter(|rule| !rule.is_any())
                 .map(|rule| rule.to_string()),
+            inbound: in_words(&resource.inbound),
         }
     }
 
@@ -331,9 +332,9 @@ fn code_text(code: ReasonCode) -> String {
         .unwrap_or_else(|| "other".to_owned())
 }
 
-/// The services of a resource that may be used, in words.
-fn allow(resource: &Resource) -> Vec<String> {
-    let filters = written_filters(&resource.filters);
+/// Services, each in words.
+fn in_words(services: &Filters) -> Vec<String> {
+    let filters = written_filters(services);
     let each = filters.iter().map(std::slice::from_ref);
     each.map(words::filters).collect()
 }

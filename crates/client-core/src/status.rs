@@ -40,6 +40,9 @@ pub struct ResourceStatus {
     /// The programs of this machine that may reach it, in words; none where every one may.
     #[serde(default)]
     pub applications: Option<String>,
+    /// Services of this machine that its addresses may use while there is a grant, each as `inbound` of access.toml has it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inbound: Vec<String>,
 }
 
 /// The state of the access to a resource.

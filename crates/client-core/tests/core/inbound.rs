@@ -1,6 +1,7 @@
 //! Flows that resources begin at the host: the client holds grants for them by itself, and opens what the portal has told.
 
 use crate::play::{Granting, HOUR_MS, Play, reason, resource, resource_id, to};
+use culvert_client_core::status::AccessState;
 use culvert_policy::Service;
 use culvert_wire::messages::{FromClient, ReasonCode, ToClient};
 use culvert_wire::model::{Filter, PortRange, Resource};
@@ -170,4 +171,22 @@ fn a_narrower_resource_that_opens_nothing_is_cut_out() {
     let asked = requests(&mut play);
     play.grant(asked[0], 2, Granting::through(1, 2));
     assert!(!is_open(&play, "10.0.0.7", 22) && is_open(&play, "10.1.0.7", 22));
+}
+
+#[test]
+fn the_status_says_who_may_begin_what() {
+    let mut play = open(vec![opening(1, OFFICE), resource(2, "10.5.0.0/24")]);
+    let told = |play: &Play| -> Vec<(Vec<String>, AccessState)> {
+        let view = play.client.view(play.now(), play.unix());
+        let resources = view.resources.into_iter();
+        resources.map(|it| (it.inbound, it.state)).collect()
+    };
+    let services = vec!["tcp:22".to_owned()];
+    assert_eq!(told(&play)[0], (services.clone(), AccessState::Asking));
+    assert_eq!(told(&play)[1], (Vec::new(), AccessState::Idle));
+    let asked = requests(&mut play);
+    play.grant(asked[0], 1, Granting::through(1, 1));
+    assert_eq!(told(&play)[0], (services, AccessState::Granted));
+    set(&mut play, resource(1, OFFICE));
+    assert_eq!(told(&play)[0].0, Vec::<String>::new());
 }

@@ -22,6 +22,7 @@ pub(super) fn render(status: &Status) -> String {
     machine(status, &mut text);
     if status.service.state == ServiceState::Up {
         resources(status, &mut text);
+        inbound(&status.resources, &mut text);
     }
     gateways(status, &mut text);
     relays(&status.relays, &mut text);
@@ -173,6 +174,30 @@ fn resources(status: &Status, text: &mut String) {
             text,
             format_args!("  {name}: can't be read: {}", unreadable.why),
         );
+    }
+}
+
+/// Resources that may begin connections to this machine, and to which services of it; nothing if there are none.
+fn inbound(resources: &[ResourceStatus], text: &mut String) {
+    let opening = resources.iter().filter(|it| !it.inbound.is_empty());
+    let rows = opening.map(|resource| {
+        let is_open = match resource.state {
+            AccessState::Granted => "open",
+            AccessState::Idle | AccessState::Asking | AccessState::Denied => {
+                "closed: this machine has no grant"
+            }
+        };
+        vec![
+            resource.name.clone(),
+            resource.target.clone(),
+            format!("may use {} of this machine", resource.inbound.join(", ")),
+            is_open.to_owned(),
+        ]
+    });
+    let rows: Vec<_> = rows.collect();
+    if !rows.is_empty() {
+        text.push_str("\nINBOUND\n");
+        columns(rows, text);
     }
 }
 

@@ -96,6 +96,18 @@ fn a_resource_reaches_the_port_that_is_opened_as_long_as_it_is_and_no_other() {
     scene.admin("retention set --flow-log on");
     scene.admin(&format!("resource set web --inbound tcp:{OPENED}"));
     scene.comes_to_be_reached().unwrap();
+    let client = &scene.bed.product.client;
+    let status = client.status().unwrap();
+    let resources = status["resources"].as_array().unwrap();
+    let services = |it: &Value| (it["name"] == "web").then(|| it["inbound"].clone());
+    let services: Vec<_> = resources.iter().filter_map(services).collect();
+    assert_eq!(services, [serde_json::json!([format!("tcp:{OPENED}")])]);
+    let text = client.tell("status").unwrap().stdout;
+    let text = String::from_utf8(text).unwrap();
+    assert!(
+        text.contains(&format!("may use tcp:{OPENED} of this machine  open")),
+        "{text}"
+    );
     let before = at_gateway(&scene, "not_opened");
     assert!(!scene.is_reached(CLOSED));
     assert!(at_gateway(&scene, "not_opened") > before);

@@ -23,6 +23,7 @@ pub(crate) fn status() -> Status {
         allow: Some(vec!["tcp:80".to_owned()]),
         unknown_filters: 0,
         applications: None,
+        inbound: Vec::new(),
     };
     let granted = ResourceStatus {
         gateway: Some(gateway),
@@ -301,4 +302,25 @@ RELAYS
   silent  203.0.113.7:3478  does not answer: `culvert netcheck` looks for the reason
 ";
     assert!(text.contains(expected), "{text}");
+}
+
+#[test]
+fn resources_that_may_begin_something_are_listed_with_what_is_open_to_them() {
+    let mut status = status();
+    assert!(!render(&status).contains("INBOUND"));
+    for resource in &mut status.resources {
+        resource.inbound = vec!["tcp:22,8000-8100".to_owned(), "icmp".to_owned()];
+    }
+    status.service.state = ServiceState::Up;
+    let text = render(&status);
+    let (_, listed) = text.split_once("\nINBOUND\n").unwrap();
+    let lines: Vec<_> = listed.lines().take(2).collect();
+    let services = "may use tcp:22,8000-8100, icmp of this machine";
+    assert_eq!(
+        lines,
+        [
+            format!("  web       10.0.0.0/8       {services}  open"),
+            format!("  database  db.corp.example  {services}  closed: this machine has no grant"),
+        ]
+    );
 }
