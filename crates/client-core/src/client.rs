@@ -12,6 +12,7 @@ use super::outbox::Outbox;
 use super::output::{Ending, Output};
 use super::paths::Paths;
 use super::portal::{Identity, Portal};
+use super::remembered::Remembered;
 use super::routes::Routes;
 use culvert_base::Random;
 use culvert_base::{BootTime, LogLine, UnixTime};
@@ -62,6 +63,19 @@ impl<P> Client<P> {
             paths: Paths::new(seed),
             outbox: Outbox::default(),
         }
+    }
+
+    /// What an earlier run has kept ([`Output::Remember`]), before anything else: what the portal does not list any more has
+    /// ended.
+    pub fn set_remembered(&mut self, remembered: Remembered) {
+        self.directory.set_remembered(remembered);
+    }
+
+    /// The destinations that are yet to be kept, where the client ends before [`Output::Remember`].
+    #[must_use]
+    pub fn take_unkept(&mut self) -> Option<Remembered> {
+        let is_news = self.directory.keeping_mut().take();
+        is_news.then(|| self.directory.remembered())
     }
 
     /// The connection that [`Output::Connect`] asked for is there. `portal` is the portal's
@@ -126,6 +140,7 @@ impl<P> Client<P> {
             self.paths.poll_timeout(),
             self.gateways.poll_timeout(),
             self.opening_due(),
+            self.directory.keeping().due(),
         ];
         parts.into_iter().flatten().min()
     }
@@ -206,5 +221,9 @@ impl<P> Client<P> {
         self.send_asks(now);
         self.drain_stub(now);
         self.connect_if_due(now);
+        if self.directory.keeping_mut().is_due(now) {
+            self.outbox
+                .push(Output::Remember(self.directory.remembered()));
+        }
     }
 }

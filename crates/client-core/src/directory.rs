@@ -3,6 +3,7 @@
 use super::changed::ChangedResources;
 use super::ended::{Ended, MAX_ENDED};
 use super::opening::Opening;
+use super::remembered::{Keeping, Remembered};
 use culvert_base::{LogLine, LogQueue};
 use culvert_ids::ResourceId;
 use culvert_policy::{
@@ -39,6 +40,8 @@ pub(super) struct Directory {
     opening: Opening,
     /// Resources that changed since watchers were told.
     changed: ChangedResources,
+    /// Destinations that a restart would not know of.
+    keeping: Keeping,
 }
 
 /// A resource that can't be read.
@@ -67,6 +70,7 @@ impl Directory {
         let before = std::mem::take(&mut self.resources);
         *self = Self {
             ended: std::mem::take(&mut self.ended),
+            keeping: std::mem::take(&mut self.keeping),
             ..Self::default()
         };
         for resource in before.iter() {
@@ -111,7 +115,7 @@ impl Directory {
         if !same_target {
             self.end(before);
         }
-        self.restore(resource);
+        self.insert(resource, same_target);
         if received.filters.others() > 0 {
             self.not_understood.insert(id, received.filters.others());
         }
@@ -123,13 +127,20 @@ impl Directory {
 
     /// Puts one back that was there before.
     pub(super) fn restore(&mut self, resource: Resource) {
+        self.insert(resource, false);
+    }
+
+    /// Adds one, whose destination may be known.
+    fn insert(&mut self, resource: Resource, is_known: bool) {
         if self.resources.len() >= MAX_RESOURCES {
             return;
         }
         if let Some(range) = resource.target.prefix() {
             *self.ranges.entry(range).or_default() += 1;
         }
-        self.ended.forget(&resource);
+        if !(self.ended.forget(&resource) || is_known) {
+            self.keeping.note();
+        }
         if !resource.inbound.is_empty() {
             self.opening.insert(resource.id);
         }
@@ -224,7 +235,33 @@ impl Directory {
 
     /// Follows the account's rule about them.
     pub(super) fn set_release_ended(&mut self, releases: bool) {
+        if releases != self.ended.releases() || (releases && self.ended.iter().next().is_some()) {
+            self.keeping.note();
+        }
         self.ended.set_release(releases);
+    }
+
+    /// Takes over what an earlier run of the client has kept: until the portal lists it, access there has ended.
+    pub(super) fn set_remembered(&mut self, remembered: Remembered) {
+        for resource in remembered.into_resources() {
+            self.ended.remember(resource);
+        }
+    }
+
+    /// The destinations that a restart is to know of. None if the account releases those to which access ended.
+    pub(super) fn remembered(&self) -> Remembered {
+        match self.ended.releases() {
+            true => Remembered::default(),
+            false => Remembered::of(self.resources.iter().chain(self.ended.iter().rev())),
+        }
+    }
+
+    pub(super) const fn keeping(&self) -> &Keeping {
+        &self.keeping
+    }
+
+    pub(super) const fn keeping_mut(&mut self) -> &mut Keeping {
+        &mut self.keeping
     }
 
     /// Of the resources with the target of `resource`, the one that has the service; where that is

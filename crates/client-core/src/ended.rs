@@ -18,7 +18,11 @@ pub const MAX_ENDED: usize = 20_000;
 pub(super) struct Ended {
     /// True if the account lets them leave by the host's own routes.
     releases: bool,
+    /// Under numbers of their own in the place of ids, in the order in which they ended: a resource that led to several places
+    /// has ended at each of them.
     resources: Resources,
+    /// The number of the next one.
+    next: u128,
     /// Their ranges, and how many have each.
     ranges: BTreeMap<Prefix, u32>,
 }
@@ -54,23 +58,26 @@ impl Ended {
             self.remove(oldest);
         }
         let range = resource.target.prefix();
+        let id = ResourceId::from_bytes(self.next.to_be_bytes());
+        self.next += 1;
         // It fits: the set's own bound is higher.
-        let _replaced = self.resources.set(resource);
+        let _none_before = self.resources.set(Resource { id, ..resource });
         if let Some(range) = range {
             *self.ranges.entry(range).or_default() += 1;
         }
     }
 
-    /// A resource is there: itself, and what led to the same place, has not ended.
-    pub(super) fn forget(&mut self, resource: &Resource) {
+    /// A resource is there: itself, and what led to the same place, has not ended. True if something did.
+    pub(super) fn forget(&mut self, resource: &Resource) -> bool {
         if self.resources.is_empty() {
-            return;
+            return false;
         }
         let same_target = self.resources.with_same_target(resource);
         let gone: Vec<_> = same_target.map(|it| it.id).collect();
-        for id in gone {
-            self.remove(id);
+        for id in &gone {
+            self.remove(*id);
         }
+        !gone.is_empty()
     }
 
     fn remove(&mut self, id: ResourceId) {
@@ -98,7 +105,8 @@ impl Ended {
         self.ranges.keys().copied()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Resource> {
+    /// All, in the order in which they ended.
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Resource> {
         self.resources.iter()
     }
 }

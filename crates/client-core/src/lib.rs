@@ -51,6 +51,7 @@ mod portal;
 mod queries;
 mod reason;
 mod relaying;
+mod remembered;
 mod report;
 mod routes;
 mod same_target;
@@ -83,6 +84,7 @@ pub use os_release::{MAX_OS_RELEASE_LEN, parse_os_release};
 pub use output::{Ending, Output, Peer, PeerUpdate};
 pub use packet::{PacketFacts, PacketRefusal};
 pub use peers::MAX_RANGES;
+pub use remembered::{MAX_REMEMBERED, MAX_STORED_DESTINATIONS_LEN, Remembered};
 pub use report::View;
 pub use sign_in::{
     Approved, BrowserSignIn, SignInFailure, SignInFault, SignInRequest, SignInStatus,

@@ -3,6 +3,7 @@
 use super::domains::Domains;
 use super::guard::GuardRules;
 use super::packet::PacketRefusal;
+use super::remembered::Remembered;
 use culvert_dns::{ForwardId, Transport, Via};
 use culvert_ids::{GatewayId, RelayId};
 use culvert_path::TlsPlace;
@@ -25,6 +26,8 @@ pub enum Output<P> {
     ToPortal(FromClient),
     /// The portal tells where it is: keep that over a restart, if it can be used.
     Portals(PortalSet),
+    /// Keep these destinations over a restart, in the place of those before.
+    Remember(Remembered),
     /// The portal will not have this client: end.
     End(Ending),
     /// The tunnel has these addresses.

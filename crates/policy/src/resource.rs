@@ -271,7 +271,7 @@ impl Resources {
     }
 
     /// Every resource, oldest first.
-    pub fn iter(&self) -> impl Iterator<Item = &Resource> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Resource> {
         self.by_id.values()
     }
 

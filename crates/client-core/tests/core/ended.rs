@@ -151,3 +151,120 @@ fn a_name_that_was_taken_away_is_answered_here_and_not_by_the_network() {
     // REFUSED, as for every name to which access is denied.
     assert_eq!(play.answers[0][3] & 0xF, 5, "{:?}", play.answers[0]);
 }
+
+/// The next run of a client, to which the portal shows these resources.
+fn restarted(before: &Play, resources: &[(u8, &str)]) -> Play {
+    let mut play = Play::new();
+    let kept = before.remembered.last().cloned();
+    play.client.set_remembered(kept.unwrap_or_default());
+    play.client.handle_timeout(play.now());
+    play.poll();
+    play.connect();
+    let resources = resources.iter().map(|(number, at)| resource(*number, at));
+    play.welcome(resources.collect(), Vec::new());
+    play
+}
+
+/// Lets the client keep what it has to.
+fn keep(play: &mut Play) {
+    play.pass(1_000);
+}
+
+#[test]
+fn a_resource_that_moves_twice_leaves_both_places_refused() {
+    let mut play = Play::open(&[(1, OFFICE)]);
+    for place in ["10.9.0.0/24", "10.8.0.0/24"] {
+        play.hear(ToClient::ResourceSet {
+            resource: resource(1, place),
+        });
+    }
+    assert_eq!(refusal(&mut play, SERVER), Some(PacketRefusal::Prohibited));
+    let second = refusal(&mut play, "10.9.0.7");
+    assert_eq!(second, Some(PacketRefusal::Prohibited));
+    // Another one at the first place, which is let go again with the account's word.
+    play.hear(ToClient::ResourceSet {
+        resource: resource(2, OFFICE),
+    });
+    play.hear(ToClient::EndedAccessSet { releases: true });
+    assert!(leads(&play, OFFICE) && !leads(&play, "10.9.0.0/24"));
+    remove(&mut play, 2);
+    assert!(!leads(&play, OFFICE), "{:?}", play.routes);
+}
+
+#[test]
+fn access_that_ended_is_refused_by_the_next_run_too() {
+    let mut play = Play::open(&[(1, OFFICE), (2, "web.corp.example"), (3, "10.5.0.0/24")]);
+    keep(&mut play);
+    remove(&mut play, 1);
+    remove(&mut play, 2);
+    // It was killed at once: nothing more is kept where access ends.
+    let kept = play.remembered.len();
+    keep(&mut play);
+    assert_eq!(play.remembered.len(), kept);
+
+    // While it did not run, the third was taken away.
+    let mut next = restarted(&play, &[(4, "10.6.0.0/24")]);
+    for range in [OFFICE, "10.5.0.0/24", "10.6.0.0/24"] {
+        assert!(leads(&next, range), "{range}: {:?}", next.routes);
+    }
+    for ended in [SERVER, "10.5.0.7"] {
+        assert_eq!(refusal(&mut next, ended), Some(PacketRefusal::Prohibited));
+    }
+    let within = ["web.corp.example".parse().unwrap()];
+    let asked = Domains::Within(within.into_iter().collect());
+    assert_eq!(next.domains.last(), Some(&asked));
+    // And so by the run after that.
+    keep(&mut next);
+    let mut last = restarted(&next, &[(5, OFFICE)]);
+    assert_eq!(
+        refusal(&mut last, "10.6.0.7"),
+        Some(PacketRefusal::Prohibited)
+    );
+    assert_eq!(refusal(&mut last, SERVER), None, "it is there again");
+}
+
+#[test]
+fn a_client_keeps_where_it_led_when_that_is_new_and_once_a_second_at_most() {
+    let mut play = Play::open(&[(1, OFFICE)]);
+    assert!(play.remembered.is_empty());
+    for number in 2..50 {
+        play.hear(ToClient::ResourceSet {
+            resource: resource(number, &format!("10.{number}.0.0/24")),
+        });
+    }
+    keep(&mut play);
+    assert_eq!(play.remembered.len(), 1);
+    // The same again, under another name and in a new session.
+    play.hear(ToClient::ResourceSet {
+        resource: culvert_wire::model::Resource {
+            name: "another".to_owned(),
+            ..resource(1, OFFICE)
+        },
+    });
+    play.disconnect();
+    play.reconnect(vec![resource(1, OFFICE)], Vec::new());
+    keep(&mut play);
+    assert_eq!(play.remembered.len(), 1);
+    // One that ends before it is kept is told of in an orderly end.
+    play.hear(ToClient::ResourceSet {
+        resource: resource(60, "10.60.0.0/24"),
+    });
+    assert!(play.client.take_unkept().is_some());
+    assert!(play.client.take_unkept().is_none());
+}
+
+#[test]
+fn an_account_that_releases_ended_access_releases_that_of_the_last_run() {
+    let mut play = Play::open(&[(1, OFFICE)]);
+    keep(&mut play);
+    let mut next = Play::new();
+    next.releases_ended_access = true;
+    next.client.set_remembered(play.remembered[0].clone());
+    next.client.handle_timeout(next.now());
+    next.poll();
+    next.connect();
+    next.welcome(Vec::new(), Vec::new());
+    assert!(!leads(&next, OFFICE), "{:?}", next.routes);
+    keep(&mut next);
+    assert!(next.remembered.last().unwrap().is_empty());
+}

@@ -3,7 +3,7 @@
 use culvert_base::{BootTime, UnixTime};
 use culvert_client_core::{
     Client, Domains, Ending, GuardRules, Options, Output, PacketFacts, PacketRefusal, Peer,
-    PeerReport, PeerUpdate,
+    PeerReport, PeerUpdate, Remembered,
 };
 use culvert_ids::{ClientId, GatewayId, GrantId, RelayId, ResourceId, SiteId};
 use culvert_policy::gate::InboundRules;
@@ -64,6 +64,8 @@ pub(crate) struct Play {
     pub(crate) streams: Vec<(GatewayId, RelayId, bool)>,
     /// The relays in `welcome`.
     pub(crate) places: Vec<culvert_wire::messages::RelayPlace>,
+    /// Each time that the client has kept where it led.
+    pub(crate) remembered: Vec<Remembered>,
     /// The account's rule about ended access in `welcome`.
     pub(crate) releases_ended_access: bool,
     /// The data plane.
@@ -217,6 +219,7 @@ impl Play {
             repeated: Vec::new(),
             streams: Vec::new(),
             places: Vec::new(),
+            remembered: Vec::new(),
             releases_ended_access: false,
             peers: BTreeMap::new(),
             services: BTreeMap::new(),
@@ -491,6 +494,7 @@ impl Play {
                 Output::ToPortal(message) => self.said.push(message),
                 Output::Portals(portals) => self.portals.push(portals),
                 Output::End(ending) => self.ended = Some(ending),
+                Output::Remember(remembered) => self.remembered.push(remembered),
                 Output::Interface(interface) => self.interfaces.push(interface),
                 Output::Routes(routes) => self.routes = routes,
                 Output::Domains { asked, search } => {

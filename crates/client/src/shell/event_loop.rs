@@ -17,6 +17,7 @@ use super::applications::{GuardEvent, Joining};
 use super::base::{Base, core, resolver_control};
 use super::clock::Now;
 use super::device_sign_in::SignInEvent;
+use super::destinations_file;
 use super::dns::{DnsEvent, Server, ask_upstream};
 use super::resolver::routed;
 use super::service_sign_in::ServiceSignIn;
@@ -112,7 +113,8 @@ impl<'a> EventLoop<'a> {
         let control = resolver_control(&base.settings).await?;
         let answering = Answering::new();
         let devices = Devices::start(base, enrolment, control, answering.events()).await?;
-        let core = core(base, &devices.portal.urls(), Now::read())?;
+        let mut core = core(base, &devices.portal.urls(), Now::read())?;
+        core.set_remembered(destinations_file::read(&devices.state, enrolment));
         let waits_for_ready = base.settings.exit_when_unreachable;
         Ok(Self {
             base,
@@ -182,7 +184,10 @@ impl<'a> EventLoop<'a> {
                 Some(event) = self.answering.received.recv() => Event::Dns(event),
             };
             match event {
-                Event::Stop(shutdown) => return Ok(LoopExit::Stop(shutdown)),
+                Event::Stop(shutdown) => {
+                    self.keep_news();
+                    return Ok(LoopExit::Stop(shutdown));
+                }
                 Event::DeviceEnded(Some(error)) => return Err(error.into()),
                 Event::DeviceEnded(None) => return Err(ClientError::InterfaceGone),
                 Event::Portal(event) => self.handle_portal(event)?,
@@ -192,6 +197,7 @@ impl<'a> EventLoop<'a> {
                 Event::Dns(event) => self.handle_dns(event),
                 Event::Asked(asked) => {
                     if let Some(command) = self.handle_asked(asked)? {
+                        self.keep_news();
                         return Ok(LoopExit::Command(command));
                     }
                 }
@@ -310,6 +316,7 @@ impl<'a> EventLoop<'a> {
                 Output::Disconnect => self.disconnect(),
                 Output::ToPortal(message) => self.say(&message),
                 Output::Portals(portals) => self.learn_portals(&portals),
+                Output::Remember(remembered) => self.keep(&remembered),
                 Output::End(ending) => ended = Some(ending),
                 Output::Interface(interface) => {
                     self.host_wish.set_interface(interface);

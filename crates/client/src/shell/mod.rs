@@ -5,6 +5,7 @@ mod applications;
 mod base;
 mod clock;
 mod device_sign_in;
+mod destinations_file;
 mod dns;
 mod event_loop;
 mod network;

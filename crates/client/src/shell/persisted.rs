@@ -1,6 +1,7 @@
 //! The state that a client that takes commands keeps over restarts: its token, and the wish to be
 //! up.
 
+use super::destinations_file::DESTINATIONS_FILE;
 use super::portals_file::PORTALS_FILE;
 use crate::{ClientError, Enrolment, Request, SettingsChange, SignIn};
 use culvert_host::{HostError, StateDir};
@@ -108,6 +109,7 @@ impl PersistedState {
                 self.want(false)?;
                 self.state.remove(TOKEN_FILE)?;
                 self.state.remove(PORTALS_FILE)?;
+                self.state.remove(DESTINATIONS_FILE)?;
                 self.enrolment = None;
             }
         }
@@ -165,6 +167,19 @@ mod tests {
         let signed_out = read(dir);
         assert!(signed_out.enrolment().is_none() && !signed_out.wants_up());
         assert!(!dir.join("state/token").exists());
+    }
+
+    #[test]
+    fn signing_out_forgets_where_access_has_led() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut persisted_state = read(directory.path());
+        persisted_state.take(&sign_in(TokenKind::Client)).unwrap();
+        let state = StateDir::open(&directory.path().join("state")).unwrap();
+        state.write(DESTINATIONS_FILE, b"{}").unwrap();
+        persisted_state.take(&Request::Down).unwrap();
+        assert!(state.read(DESTINATIONS_FILE).unwrap().is_some());
+        persisted_state.take(&Request::SignOut).unwrap();
+        assert!(state.read(DESTINATIONS_FILE).unwrap().is_none());
     }
 
     #[test]

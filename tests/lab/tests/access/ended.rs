@@ -1,12 +1,15 @@
 //! Access that ended leaves a client neither by the tunnel nor past it, unless the account says so.
 
 use crate::common::{Bed, SOON, WEB_PORT};
-use culvert_lab::product::{Client, PRIVATE_NAME, PRIVATE_V4};
+use culvert_lab::product::{Client, PRIVATE_NAME, PRIVATE_V4, RecordKind};
 use culvert_lab::wait_until;
 
 /// Counts packets for the private network that leave the client's machine by the network.
 const WATCH: &str = "nft 'add table inet seen; add chain inet seen out { type filter hook postrouting priority 300; }; \
                      add rule inet seen out oifname != { \"lo\", \"culvert0\" } ip daddr 10.50.0.10 counter'";
+
+/// The answer of a resolver that does not say (RFC 1035 §4.1.1).
+const REFUSED: u8 = 5;
 
 /// The packets for the private network that have left past the tunnel.
 fn seen_outside(client: &Client) -> u64 {
@@ -88,4 +91,45 @@ fn a_revoked_client_sends_nothing_past_the_tunnel_until_it_is_cleaned_up() {
     client.run(&clean_up).unwrap();
     ping(client);
     assert!(seen_outside(client) > 0, "the host is as it was");
+}
+
+#[test]
+fn what_ended_is_refused_after_the_client_was_killed_too() {
+    let mut bed = Bed::new(1).unwrap();
+    assert!(bed.reaches(PRIVATE_V4, WEB_PORT));
+    let kept = bed.product.client.state_dir().join("destinations.json");
+    let is_kept = || std::fs::read_to_string(&kept).is_ok_and(|text| text.contains(PRIVATE_V4));
+    wait_until("the client to keep where it leads", SOON, is_kept).unwrap();
+    bed.product.client.run(WATCH).unwrap();
+    // One ends while the client runs, and the other one while it does not.
+    let admin = |bed: &Bed, line: &str| bed.product.portal.admin(line).unwrap();
+    admin(&bed, "policy delete staff-web --yes");
+    wait_until("packets to be refused", SOON, || {
+        refuses(&bed.product.client)
+    })
+    .unwrap();
+    bed.product.client.kill().unwrap();
+    ping(&bed.product.client);
+    admin(&bed, "policy delete staff-names --yes");
+    for _ in 0..2 {
+        bed.product.client.start().unwrap();
+        let client = &bed.product.client;
+        wait_until("packets to be refused", SOON, || refuses(client)).unwrap();
+        assert!(leads_into_the_tunnel(client));
+        let answer = client.ask(PRIVATE_NAME, RecordKind::A).unwrap();
+        assert_eq!(answer.code, REFUSED, "{answer:?}");
+        bed.product.client.kill().unwrap();
+    }
+    ping(&bed.product.client);
+    assert_eq!(seen_outside(&bed.product.client), 0);
+
+    bed.product.client.start().unwrap();
+    admin(&bed, "account set --ended-access release");
+    let client = &bed.product.client;
+    wait_until("the way of the host", SOON, || {
+        !leads_into_the_tunnel(client)
+    })
+    .unwrap();
+    ping(client);
+    assert!(seen_outside(client) > 0, "the count counts");
 }

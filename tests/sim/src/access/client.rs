@@ -10,11 +10,12 @@ use super::tunnel::{Datagram, Replays};
 use super::wire_id::WireId;
 use culvert_base::{BootTime, UnixTime};
 use culvert_client_core::{
-    Client, Ending, Options, Output, PacketFacts, Peer, PeerReport, PeerUpdate,
+    Client, Ending, Options, Output, PacketFacts, Peer, PeerReport, PeerUpdate, Remembered,
 };
 use culvert_dns::Transport;
 use culvert_ids::GrantId;
-use culvert_policy::{Prefix, RoutedServices};
+use culvert_policy::gate::InboundRules;
+use culvert_policy::{Prefix, RoutedServices, Service};
 use culvert_wire::messages::{FromClient, Interface};
 use culvert_wire::{Cipher, PresharedKey, PublicKey, encode};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -46,6 +47,8 @@ pub(crate) struct ClientNode {
     interface: Option<Interface>,
     routes: BTreeSet<Prefix>,
     services: BTreeMap<Prefix, RoutedServices>,
+    /// The rights of resources at the host.
+    inbound: InboundRules,
     peers: BTreeMap<PublicKey, Peer>,
     tunnels: BTreeMap<PublicKey, Tunnel>,
     attempts: u64,
@@ -57,6 +60,8 @@ pub(crate) struct ClientNode {
     errors: u64,
     /// It has said what its core has not.
     pub(crate) is_rogue: bool,
+    /// The file with the destinations that it has had.
+    remembered: Remembered,
 }
 
 /// The engine's state of a peer.
@@ -96,6 +101,7 @@ impl ClientNode {
             interface: None,
             routes: BTreeSet::new(),
             services: BTreeMap::new(),
+            inbound: InboundRules::default(),
             peers: BTreeMap::new(),
             tunnels: BTreeMap::new(),
             attempts: 0,
@@ -104,6 +110,7 @@ impl ClientNode {
             ending: None,
             errors: 0,
             is_rogue: false,
+            remembered: Remembered::default(),
         }
     }
 
@@ -164,6 +171,7 @@ impl ClientNode {
         };
         let now = self.boot_time(net);
         let mut core = Client::new(options, net.random.bytes(), now);
+        core.set_remembered(self.remembered.clone());
         core.handle_timeout(now);
         self.core = Some(core);
         self.drain(net);
@@ -641,6 +649,7 @@ impl ClientNode {
             }
             Output::Interface(interface) => self.interface = Some(interface),
             Output::Routes(routes) => self.routes = routes,
+            Output::Remember(remembered) => self.remembered = remembered,
             // No portal of the simulation moves.
             // Nobody has relays here.
             Output::Domains { .. }
@@ -655,10 +664,12 @@ impl ClientNode {
             Output::Engine {
                 peers,
                 services,
-                // No resource of the simulation begins anything.
-                inbound: _,
+                inbound,
                 resume,
             } => {
+                if let Some(inbound) = inbound {
+                    self.inbound = *inbound;
+                }
                 self.services = services.unwrap_or_else(|| std::mem::take(&mut self.services));
                 for update in peers {
                     self.apply(update, net);
@@ -757,6 +768,13 @@ impl ClientNode {
             Some((resource.id, gateway, grant))
         });
         held.collect()
+    }
+
+    /// True if its gate would let an address begin a flow to a service of the host, which comes from a gateway that the address
+    /// is reached through.
+    pub(crate) fn opens(&self, from: IpAddr, service: Service, net: &Net) -> bool {
+        let is_up = self.is_up() && self.peer_for(from).is_some();
+        is_up && self.inbound.opens(from, service, self.boot_time(net))
     }
 
     /// Packets that wait in the core.

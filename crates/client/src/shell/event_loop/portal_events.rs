@@ -3,9 +3,11 @@
 use super::EventLoop;
 use crate::ClientError;
 use crate::shell::clock::Now;
+use crate::shell::destinations_file;
 use crate::shell::os_release;
 use crate::shell::portals_file;
 use culvert_base::BootTime;
+use culvert_client_core::Remembered;
 use culvert_control::{CLOCK_TOLERANCE_MS, stamp_epoch};
 use culvert_link::PortalEvent;
 use culvert_wire::messages::PortalSet;
@@ -95,6 +97,22 @@ impl EventLoop<'_> {
         match portals_file::write(&devices.state, &self.portal.enrolment, told) {
             Ok(()) => tracing::info!(urls = ?told.urls, "the portal told of its addresses"),
             Err(error) => tracing::warn!(%error, "the portal's new addresses are not kept"),
+        }
+    }
+
+    /// Keeps where resources have led, for the next run.
+    pub(super) fn keep(&self, remembered: &Remembered) {
+        let kept =
+            destinations_file::write(&self.devices.state, &self.portal.enrolment, remembered);
+        if let Err(error) = kept {
+            tracing::warn!(%error, "the next start will not refuse all access that has ended");
+        }
+    }
+
+    /// Keeps it now, where the client may end.
+    pub(super) fn keep_news(&mut self) {
+        if let Some(remembered) = self.core.take_unkept() {
+            self.keep(&remembered);
         }
     }
 
