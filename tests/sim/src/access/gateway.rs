@@ -565,7 +565,7 @@ impl GatewayNode {
             }
             // No client of the simulation has so many names.
             Output::Interface(_) | Output::NamesInUse => {}
-            // No resource of the simulation begins anything.
+            // The kernel's table: here the gate alone judges.
             Output::Inbound(_) => {}
             Output::Engine { peers, table } => {
                 for peer in peers {
@@ -655,6 +655,21 @@ impl GatewayNode {
             }
             Verdict::Drop(reason) => *net.tally.dropped.entry(reason).or_default() += 1,
         }
+    }
+
+    /// True if its gate lets an address begin a flow to a client's service. `port` is one that nobody has used.
+    pub(crate) fn opens(
+        &mut self,
+        (from, port): (IpAddr, u16),
+        to: IpAddr,
+        service: culvert_policy::Service,
+        net: &Net,
+    ) -> bool {
+        let mut packet = packets::probe(from, port, to, service, 0);
+        let now = self.boot_time(net);
+        let frame = Judged::packet(&mut packet);
+        let verdict = self.gate.admit_to_client(&self.table, now, frame);
+        self.is_up() && matches!(verdict, Verdict::Admit(_) | Verdict::AdmitFirst(_))
     }
 
     /// Flows that the gate remembers, and peers of the data plane.

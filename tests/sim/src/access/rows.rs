@@ -49,6 +49,18 @@ pub fn membership_row(of: u16, to: u16) -> Edit {
 
 /// A resource, whose kind the text tells.
 pub fn resource_row(number: u16, at: u16, address: &str, filters: Vec<Filter>) -> Edit {
+    let nothing = Vec::new();
+    opening_resource_row(number, at, address, filters, nothing)
+}
+
+/// A resource that may begin flows at its clients.
+pub fn opening_resource_row(
+    number: u16,
+    at: u16,
+    address: &str,
+    filters: Vec<Filter>,
+    inbound: Vec<Filter>,
+) -> Edit {
     let kind = match address {
         _ if address.contains('/') => TargetKind::Cidr,
         _ if address.parse::<std::net::IpAddr>().is_ok() => TargetKind::Address,
@@ -62,7 +74,7 @@ pub fn resource_row(number: u16, at: u16, address: &str, filters: Vec<Filter>) -
             kind,
             address: address.to_owned(),
         },
-        inbound: Vec::new(),
+        inbound,
         filters,
         applications: Applications::Any,
         within: None,

@@ -82,6 +82,27 @@ pub(crate) fn shown(config: &Config, client: ClientId) -> BTreeSet<ResourceId> {
         .collect()
 }
 
+/// True if an address may use a service of a client's own host. Of ranges around the address the longest decides alone, and a
+/// resource opens something while the client has access to it.
+pub(crate) fn may_begin(
+    config: &Config,
+    client: ClientId,
+    from: IpAddr,
+    service: Service,
+    unix_ms: u64,
+) -> bool {
+    let shown = shown(config, client);
+    let rows = shown.iter().filter_map(|id| config.row::<Resource>(*id));
+    let around: Vec<_> = rows
+        .filter(|row| leads_to(&row.target, Destination::Address(from)))
+        .collect();
+    let best = around.iter().map(|row| rank(&row.target)).max();
+    let mut longest = around.iter().filter(|row| Some(rank(&row.target)) == best);
+    longest.any(|row| {
+        allows(&row.inbound, service) && allowed_until(config, client, row.id, unix_ms).is_some()
+    })
+}
+
 /// The resource that an honest client uses; none if there is none, or if the page leaves the outcome open.
 pub(crate) fn resource_for(
     config: &Config,

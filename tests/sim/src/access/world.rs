@@ -11,6 +11,7 @@ use super::names::NameServers;
 use super::net::{Event, Frame, Net, Side, Weather};
 use super::packets;
 use super::portal::Portal;
+use super::rules;
 use super::several::{Leads, Several};
 use super::tally::Tally;
 use super::wire_id::WireId;
@@ -500,6 +501,26 @@ impl World {
         });
         let probe = Application::probe_of(id, 0);
         self.gateways[gateway].intrude(from, to, probe, &mut self.net);
+    }
+
+    /// True if an address may begin a flow to a service of a client's host: a gateway lets it through, and the client lets it in.
+    /// `port` is one that the address has not used.
+    pub fn begins(&mut self, client: usize, from: (IpAddr, u16), service: Service) -> bool {
+        let Some(to) = self.clients[client].tunnel_address(from.0.is_ipv4()) else {
+            return false;
+        };
+        let net = &self.net;
+        let mut gateways = self.gateways.iter_mut();
+        let passes = gateways.any(|gateway| gateway.opens(from, to, service, net));
+        passes && self.clients[client].opens(from.0, service, net)
+    }
+
+    /// True if the rules let it, by the configuration of this moment.
+    pub fn may_begin(&self, client: usize, from: IpAddr, service: Service) -> bool {
+        let config = self.config();
+        let now = self.portal_unix_ms();
+        let row = config.client_of(client);
+        row.is_some_and(|row| rules::may_begin(config, row.id, from, service, now))
     }
 
     /// The address of a client inside the tunnel, once it has one.

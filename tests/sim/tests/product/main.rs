@@ -10,6 +10,7 @@ mod disabled;
 mod drain;
 mod forgers;
 mod gateway_loss;
+mod inbound;
 mod leaders;
 mod only_affected;
 mod portal_away;
