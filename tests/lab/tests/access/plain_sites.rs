@@ -85,7 +85,7 @@ address = "{PRIVATE_OTHER_V4}"
 filters = [{{ protocol = "tcp", ports = [{WEB_PORT}] }}]
 
 [[resource]]
-name = "depot names"
+name = "depot-names"
 site = "depot"
 kind = "dns"
 address = "*.depot.example"
@@ -99,7 +99,7 @@ resource = "depot web"
 [[policy]]
 name = "staff-depot-names"
 group = "staff"
-resource = "depot names"
+resource = "depot-names"
 "#,
         access()
     )
@@ -186,7 +186,7 @@ fn names_at_the_second_site_end_with_the_policy_and_fail_while_its_gateway_is_aw
     let address = comes_to_resolve(&device, DEPOT_NAME).unwrap();
     let portal = &scene.product.portal;
     let explain = "explain --client wireguard-go --resource";
-    portal.admin(&format!("{explain} \"depot names\"")).unwrap();
+    portal.admin(&format!("{explain} depot-names")).unwrap();
 
     let download = Download::start(&device.namespace, address, WEB_PORT).unwrap();
     portal
@@ -202,7 +202,7 @@ fn names_at_the_second_site_end_with_the_policy_and_fail_while_its_gateway_is_aw
     .unwrap();
 
     portal
-        .admin("policy create --group staff --resource \"depot names\"")
+        .admin("policy create --group staff --resource depot-names")
         .unwrap();
     let address = comes_to_resolve(&device, DEPOT_NAME).unwrap();
     device
