@@ -234,10 +234,14 @@ async fn exchange<S: DeserializeOwned, R: Request>(
         let mut line = Zeroizing::new(Vec::with_capacity(MAX_REQUEST_LEN));
         serde_json::to_writer(&mut *line, &request)?;
         line.push(b'\n');
-        writer.write_all(&line).await?;
+        // A program that has no place for it answers, and closes the connection, before it has read.
+        let written = writer.write_all(&line).await;
         let mut answer = Vec::new();
         let mut reader = BufReader::new(reader.take(MAX_ANSWER_LEN));
         reader.read_until(b'\n', &mut answer).await?;
+        if answer.is_empty() {
+            written?;
+        }
         Ok::<_, io::Error>(serde_json::from_slice(&answer)?)
     };
     let answer = timeout(CONNECTION_LIMIT, exchange).await;

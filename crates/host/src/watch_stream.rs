@@ -39,7 +39,11 @@ impl WatchStream {
                 request,
             })?;
             line.push(b'\n');
-            writer.write_all(&line).await?;
+            // A program that has no place for it answers, and closes the connection, before it has read.
+            match writer.write_all(&line).await {
+                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
+                Ok(()) | Err(_) => {}
+            }
             Ok((BufReader::new(reader), writer))
         };
         let opened = opened.await;
