@@ -25,6 +25,7 @@ pub(super) struct Diagnostics {
     shown_problems: RefCell<Vec<String>>,
     facts: Facts,
     bundle: Bundle,
+    log: adw::ActionRow,
 }
 
 /// The rows that tell what the service says about itself.
@@ -103,7 +104,15 @@ impl Diagnostics {
             shown_problems: RefCell::default(),
             facts,
             bundle,
+            log,
         }
+    }
+
+    /// Shows that the service does not give its log, below the command that shows it.
+    pub(super) fn show_no_log(&self, words: &Words) {
+        let told = words.get(Message::LogFailed);
+        self.log.set_subtitle(&format!("{LOG_COMMAND}\n{told}"));
+        self.log.set_subtitle_lines(0);
     }
 
     /// Shows that a debug bundle is being made.

@@ -24,7 +24,7 @@ pub(super) struct Headline {
     command: gtk::Label,
     managed: gtk::Label,
     buttons: Vec<(gtk::Button, Button)>,
-    /// What is shown: widgets that are set anew are drawn anew.
+    /// The state that is shown: widgets that are set anew are drawn anew.
     last: RefCell<Option<(Phase, Shown, Offer, bool)>>,
 }
 

@@ -250,7 +250,11 @@ impl App {
             }
             Event::CommandLost => self.toast(&self.words.get(Message::CommandLost)),
             Event::Log(Ok(lines)) => dialogs::show_log(self, &lines),
-            Event::Log(Err(_)) => self.toast(&self.words.get(Message::LogFailed)),
+            Event::Log(Err(_)) => {
+                if let Some(window) = self.window.get() {
+                    window.diagnostics.show_no_log(&self.words);
+                }
+            }
             Event::Bundle(made) => self.bundle_made(made),
             Event::Netcheck(findings) => {
                 if let Some(window) = self.window.get() {

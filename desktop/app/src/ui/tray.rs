@@ -1,4 +1,4 @@
-//! The tray icon: a StatusNotifierItem with a menu (com.canonical.dbusmenu), on the session's D-Bus. Where there is no
+//! The tray icon: a StatusNotifierItem with a menu (com.canonical.dbusmenu), on the session's D-Bus. Without a
 //! tray, nobody asks for it.
 
 use super::App;
