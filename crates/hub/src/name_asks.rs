@@ -129,6 +129,9 @@ mod tests {
         assert!(asks.end(1, Some(gateway(8))).is_none());
         assert!(asks.end(1, Some(gateway(9))).is_some());
         assert!(asks.end(1, None).is_none());
+        for number in 2..=begun[0] as u64 {
+            assert!(asks.end(number, None).is_some());
+        }
         assert!(asks.begin(ask(1)).is_some());
     }
 

@@ -157,6 +157,7 @@ fn a_bad_token_ends_the_client_and_what_was_granted() {
     });
     assert!(matches!(play.ended, Some(Ending::NotEnrolled(_))));
     assert_eq!(play.way_to("10.0.0.1"), None);
+    assert!(play.client.take_unkept().is_some());
     assert_eq!(play.client.poll_timeout(), None);
 }
 
@@ -186,6 +187,8 @@ fn a_client_whose_owner_is_disabled_keeps_its_identity_loses_access_and_comes_ba
     play.packet(1, to("10.0.0.1", 80));
     assert_eq!(play.refused, [(1, PacketRefusal::Prohibited)]);
     let interfaces = play.interfaces.len();
+    // Its destinations are stored before.
+    play.step();
     for _ in 0..50 {
         let due_ms = play.next_timeout_ms().unwrap();
         assert!((5_000..=20_000).contains(&(due_ms - play.now_ms)));

@@ -167,7 +167,7 @@ fn of_several_policies_each_is_told_and_one_that_allows_is_enough() {
     assert_eq!(status, 5);
     assert_eq!(
         text.lines().count(),
-        2,
+        3,
         "others' policies do not concern it: {text}"
     );
     assert!(
