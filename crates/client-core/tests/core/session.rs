@@ -175,6 +175,8 @@ fn a_revoked_client_is_told_from_a_bad_token() {
 fn a_client_whose_owner_is_disabled_keeps_its_identity_loses_access_and_comes_back() {
     let mut play = Play::open(&[(1, "10.0.0.0/8")]);
     play.gain("10.0.0.1", 1, Granting::through(1, 1));
+    // Its destinations are stored.
+    play.step();
     let refused = || ToClient::Refused {
         reason: reason(ReasonCode::OwnerDisabled),
         retry_after_s: Some(5),
@@ -187,8 +189,6 @@ fn a_client_whose_owner_is_disabled_keeps_its_identity_loses_access_and_comes_ba
     play.packet(1, to("10.0.0.1", 80));
     assert_eq!(play.refused, [(1, PacketRefusal::Prohibited)]);
     let interfaces = play.interfaces.len();
-    // Its destinations are stored before.
-    play.step();
     for _ in 0..50 {
         let due_ms = play.next_timeout_ms().unwrap();
         assert!((5_000..=20_000).contains(&(due_ms - play.now_ms)));
