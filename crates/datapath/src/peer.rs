@@ -95,7 +95,7 @@ impl Peer {
         }
     }
 
-    /// Notes from here on where the peer goes, for as long as it is a peer. Where it is now is news as well.
+    /// Notes from here on where the peer goes, for as long as it is a peer. Its present place is news as well.
     pub fn watch_endpoint(&self, watch: &Arc<EndpointWatch>) {
         if self.watch.set(Arc::clone(watch)).is_ok() && self.endpoint().is_some() {
             watch.note(self.id);

@@ -15,7 +15,7 @@ pub(super) struct Admissions {
     admitted: BTreeMap<ClientId, AdmittedDevice>,
     listing: Option<BTreeMap<ClientId, AdmittedDevice>>,
     /// The time for which they stay after a session.
-    kept: Duration,
+    lifetime: Duration,
     /// The end of all of them; none during a session.
     until: Option<BootTime>,
 }
@@ -31,9 +31,9 @@ impl Admissions {
         &mut self,
         devices: Vec<AdmittedDevice>,
         more: bool,
-        kept: Duration,
+        lifetime: Duration,
     ) -> Result<BTreeSet<ClientId>, TooMany> {
-        self.kept = kept;
+        self.lifetime = lifetime;
         let mut listing = self.listing.take().unwrap_or_default();
         listing.extend(devices.into_iter().map(|device| (device.client, device)));
         if listing.len() > MAX_ADMITTED {
@@ -69,7 +69,7 @@ impl Admissions {
     pub(super) fn forget_session(&mut self, now: BootTime) {
         self.listing = None;
         if self.until.is_none() && !self.admitted.is_empty() {
-            self.until = Some(now.saturating_add(self.kept));
+            self.until = Some(now.saturating_add(self.lifetime));
         }
     }
 

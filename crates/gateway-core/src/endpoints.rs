@@ -37,7 +37,7 @@ pub struct HeardDevice {
     pub handshake: Duration,
 }
 
-/// Where plain devices are, and what the portal was told of it.
+/// The places of plain devices, and the portal's last news of them.
 #[derive(Debug, Default)]
 pub(super) struct Endpoints {
     /// Plain devices that are peers, by their keys.

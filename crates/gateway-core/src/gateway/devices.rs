@@ -25,8 +25,8 @@ impl Gateway {
         kept_s: u32,
         now: BootTime,
     ) {
-        let kept = Duration::from_secs(kept_s.into());
-        let Ok(changed) = self.admissions.hear_page(devices, more, kept) else {
+        let lifetime = Duration::from_secs(kept_s.into());
+        let Ok(changed) = self.admissions.hear_page(devices, more, lifetime) else {
             self.too_many_admitted(now);
             return;
         };

@@ -1,4 +1,4 @@
-//! Where plain WireGuard devices are: facts for conditions, which their gateways tell (ADR 0062).
+//! The places of plain WireGuard devices: facts for conditions, which their gateways tell (ADR 0062).
 
 use super::Hub;
 use crate::endpoints::CountryOf;

@@ -491,7 +491,7 @@ fn explanations_name_the_address_and_the_gateway_that_hears_it() {
     world.pass(ENDPOINT_FRESH_MS);
     let stale = judged(&world).unwrap();
     assert_eq!((stale.address, stale.handshake), (None, seen.handshake));
-    // Where no condition looks at it, nothing is said.
+    // Nothing is said if no condition looks at it.
     world.set_policy(1, 1, 1, Vec::new());
     assert_eq!(judged(&world), None);
     // The portal sees a client with Culvert by itself.
