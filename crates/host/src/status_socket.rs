@@ -488,15 +488,15 @@ impl<S: Serialize + Send + 'static, R: Request> Service<S, R> {
 
     async fn answer(&self, request: R, peer: Peer) -> Answer<S> {
         let credentials = peer.credentials;
-        if request.is_change() {
-            if let Err(refusal) = may_command(credentials).await {
-                tracing::warn!(
-                    uid = credentials.uid,
-                    pid = credentials.pid,
-                    "a command is refused: {refusal}"
-                );
-                return Answer::Error(refusal);
-            }
+        if request.is_change()
+            && let Err(refusal) = may_command(credentials).await
+        {
+            tracing::warn!(
+                uid = credentials.uid,
+                pid = credentials.pid,
+                "a command is refused: {refusal}"
+            );
+            return Answer::Error(refusal);
         }
         if request.is_log() {
             return match &self.form.log {
