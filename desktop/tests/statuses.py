@@ -83,7 +83,7 @@ def failed(code):
 
 def portal_away():
     return status(portal={"state": "waiting", "sessions": 1, "state_for_ms": 5000, "attempts": 4,
-                          "next_attempt_in_ms": 7400, "last_error": "connect: no route to host"})
+                          "next_attempt_in_ms": 600_000, "last_error": "connect: no route to host"})
 
 
 def many(count):
