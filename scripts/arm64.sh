@@ -3,6 +3,7 @@
 # tests of crates that need no kernel. Emulation says nothing about speed.
 #
 # usage: scripts/arm64.sh build [PROFILE]   the program, of the profile dev (default) or release; prints where it is
+#        scripts/arm64.sh build-desktop [PROFILE]   the same of the window for desktops, with GTK for arm64 from Debian
 #        scripts/arm64.sh test              unit and property tests of the pure crates, in qemu
 #        scripts/arm64.sh test-if-there     the same; without the tools it says so, and succeeds
 #
@@ -23,14 +24,15 @@ missing() {
     [ "$(uname -m)" != aarch64 ] || return 0
     command -v $compiler >/dev/null || printf ' %s,' $compiler
     [ -e $libraries/include/stdio.h ] || printf ' its C library,'
-    [ "$1" = build ] || command -v $emulator >/dev/null || printf ' %s,' $emulator
+    [ "$1" != build-desktop ] || command -v mmdebstrap >/dev/null || printf ' mmdebstrap,'
+    [ "$1" != test ] || command -v $emulator >/dev/null || printf ' %s,' $emulator
 }
 
 case ${1:-} in
-build | test) what=$1 ;;
+build | build-desktop | test) what=$1 ;;
 test-if-there) what=test ;;
 *)
-    sed -n '5,7s/^# //p' "$0" >&2
+    sed -n '5,8s/^# //p' "$0" >&2
     exit 2
     ;;
 esac
@@ -62,6 +64,32 @@ if [ "$what" = test ]; then
 fi
 
 profile=${2:-dev}
+directory=$profile
+[ "$profile" != dev ] || directory=debug
+if [ "$what" = build-desktop ]; then
+    if [ "$(uname -m)" != aarch64 ]; then
+        # Debian can't install these beside those of this machine. They are unpacked, and nothing of them runs.
+        root=$(realpath "${CARGO_TARGET_DIR:-target}")/arm64-gtk
+        if [ ! -d "$root" ]; then
+            rm -rf "$root.unfinished"
+            log=$(mktemp)
+            mmdebstrap --arch=arm64 --variant=extract --include=libadwaita-1-dev,libc6-dev \
+                --aptopt='Acquire::Languages "none"' bookworm "$root.unfinished" >"$log" 2>&1 || {
+                tail -n 15 "$log" >&2
+                echo "arm64.sh: mmdebstrap failed, see above: are Debian's packages reachable?" >&2
+                exit 1
+            }
+            rm -f "$log"
+            mv "$root.unfinished" "$root"
+        fi
+        libraries=$root/usr/lib/aarch64-linux-gnu
+        export PKG_CONFIG_ALLOW_CROSS=1 PKG_CONFIG_SYSROOT_DIR=$root
+        export PKG_CONFIG_LIBDIR=$libraries/pkgconfig:$root/usr/share/pkgconfig
+        export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS="-Clink-arg=--sysroot=$root -Clink-arg=-Wl,-rpath-link,$libraries"
+    fi
+    cargo build --locked --target $target --profile "$profile" --manifest-path desktop/Cargo.toml --workspace >&2
+    echo "desktop/target/$target/$directory/culvert-desktop"
+    exit
+fi
 cargo build --locked --target $target --profile "$profile" --package culvert >&2
-[ "$profile" != dev ] || profile=debug
-echo "${CARGO_TARGET_DIR:-target}/$target/$profile/culvert"
+echo "${CARGO_TARGET_DIR:-target}/$target/$directory/culvert"

@@ -58,43 +58,43 @@ impl Window {
 
     /// Waits until the window shows each text.
     pub(crate) fn sees(&mut self, texts: &[&str]) {
-        self.ask(json!({ "sees": texts }));
+        self.ask(&json!({ "sees": texts }));
     }
 
     /// Waits until it shows no such text.
     pub(crate) fn sees_not(&mut self, text: &str) {
-        self.ask(json!({ "sees_not": text }));
+        self.ask(&json!({ "sees_not": text }));
     }
 
     /// Uses a button, a menu or a row.
     pub(crate) fn click(&mut self, name: &str) {
-        self.ask(json!({ "click": name }));
+        self.ask(&json!({ "click": name }));
     }
 
     /// Uses a button, where a menu has an item of its name.
     pub(crate) fn press(&mut self, name: &str) {
-        self.ask(json!({ "press": name }));
+        self.ask(&json!({ "press": name }));
     }
 
     /// Fills an entry.
     pub(crate) fn fill(&mut self, name: &str, text: &str) {
-        self.ask(json!({ "fill": [name, text] }));
+        self.ask(&json!({ "fill": [name, text] }));
     }
 
     /// Waits for a text that has a pattern, and returns what fits it.
     pub(crate) fn find(&mut self, pattern: &str) -> String {
-        let found = self.ask(json!({ "find": pattern }));
+        let found = self.ask(&json!({ "find": pattern }));
         found.as_str().unwrap().to_owned()
     }
 
     /// Checks that a screen reader can name every control that is shown.
     pub(crate) fn is_named(&mut self) {
-        assert_eq!(self.ask(json!({ "unnamed": true })), json!([]));
+        assert_eq!(self.ask(&json!({ "unnamed": true })), json!([]));
     }
 
     /// Keeps a picture.
     pub(crate) fn picture(&mut self, name: &str) {
-        self.ask(json!({ "picture": name }));
+        self.ask(&json!({ "picture": name }));
         let dir = pictures_dir();
         fs::create_dir_all(&dir).unwrap();
         let file = format!("{}/pictures/{name}.png", self.session);
@@ -109,7 +109,7 @@ impl Window {
         text.lines().map(str::to_owned).collect()
     }
 
-    fn ask(&mut self, request: Value) -> Value {
+    fn ask(&mut self, request: &Value) -> Value {
         let stream = self.stream.get_mut();
         writeln!(stream, "{request}").unwrap();
         let mut line = String::new();
