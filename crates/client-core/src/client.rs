@@ -65,8 +65,8 @@ impl<P> Client<P> {
         }
     }
 
-    /// What an earlier run has kept ([`Output::Remember`]), before anything else: what the portal does not list any more has
-    /// ended.
+    /// Takes over the destinations of an earlier run ([`Output::Remember`]), before anything else. Access to those that the
+    /// portal does not list any more has ended.
     pub fn set_remembered(&mut self, remembered: Remembered) {
         self.directory.set_remembered(remembered);
     }

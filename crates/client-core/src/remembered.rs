@@ -191,12 +191,12 @@ mod tests {
         let place =
             |number: usize| Target::Address([10, 0, (number >> 8) as u8, number as u8].into());
         let many = (0..MAX_REMEMBERED + 5).map(place);
-        // As `into_resources` has them, the last is the first to be kept.
+        // As `into_resources` has them, the last is the first to be retained.
         let resources: Vec<_> = Remembered(many.collect()).into_resources().collect();
-        let kept = Remembered::of(resources.iter().rev());
-        assert_eq!(kept.0.len(), MAX_REMEMBERED);
-        assert_eq!(kept.0.first(), Some(&place(0)));
-        assert_eq!(kept.0.last(), Some(&place(MAX_REMEMBERED - 1)));
+        let retained = Remembered::of(resources.iter().rev());
+        assert_eq!(retained.0.len(), MAX_REMEMBERED);
+        assert_eq!(retained.0.first(), Some(&place(0)));
+        assert_eq!(retained.0.last(), Some(&place(MAX_REMEMBERED - 1)));
     }
 
     #[test]

@@ -155,8 +155,8 @@ fn a_name_that_was_taken_away_is_answered_here_and_not_by_the_network() {
 /// The next run of a client, to which the portal shows these resources.
 fn restarted(before: &Play, resources: &[(u8, &str)]) -> Play {
     let mut play = Play::new();
-    let kept = before.remembered.last().cloned();
-    play.client.set_remembered(kept.unwrap_or_default());
+    let stored = before.remembered.last().cloned();
+    play.client.set_remembered(stored.unwrap_or_default());
     play.client.handle_timeout(play.now());
     play.poll();
     play.connect();
@@ -198,9 +198,9 @@ fn access_that_ended_is_refused_by_the_next_run_too() {
     remove(&mut play, 1);
     remove(&mut play, 2);
     // It was killed at once: nothing more is kept where access ends.
-    let kept = play.remembered.len();
+    let stored = play.remembered.len();
     keep(&mut play);
-    assert_eq!(play.remembered.len(), kept);
+    assert_eq!(play.remembered.len(), stored);
 
     // While it did not run, the third was taken away.
     let mut next = restarted(&play, &[(4, "10.6.0.0/24")]);

@@ -1,4 +1,4 @@
-//! Where resources have led, stored beside the token: a client that starts again refuses access that ended before.
+//! The destinations of resources, stored beside the token: a client that starts again refuses access that ended before.
 
 use crate::Enrolment;
 use culvert_client_core::{MAX_STORED_DESTINATIONS_LEN, Remembered};

@@ -97,8 +97,8 @@ fn a_revoked_client_sends_nothing_past_the_tunnel_until_it_is_cleaned_up() {
 fn what_ended_is_refused_after_the_client_was_killed_too() {
     let mut bed = Bed::new(1).unwrap();
     assert!(bed.reaches(PRIVATE_V4, WEB_PORT));
-    let kept = bed.product.client.state_dir().join("destinations.json");
-    let is_kept = || std::fs::read_to_string(&kept).is_ok_and(|text| text.contains(PRIVATE_V4));
+    let stored = bed.product.client.state_dir().join("destinations.json");
+    let is_kept = || std::fs::read_to_string(&stored).is_ok_and(|text| text.contains(PRIVATE_V4));
     wait_until("the client to keep where it leads", SOON, is_kept).unwrap();
     bed.product.client.run(WATCH).unwrap();
     // One ends while the client runs, and the other one while it does not.

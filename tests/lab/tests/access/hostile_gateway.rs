@@ -40,7 +40,7 @@ fn came_in(client: &Client) -> u64 {
     counts.lines().map(|it| it.parse::<u64>().unwrap()).sum()
 }
 
-/// What an attacker wants to reach: servers of the client's host, at all of its addresses.
+/// The aims of an attacker: servers of the client's host, at all of its addresses.
 struct Listeners {
     tcp: TcpListener,
     udp: UdpSocket,
@@ -64,7 +64,7 @@ impl Listeners {
     }
 }
 
-/// What the client's host has begun itself, and the hostile gateway answers.
+/// Flows that the client's host has begun itself, and that the hostile gateway answers.
 struct OwnFlows {
     connection: TcpStream,
     datagrams: UdpSocket,

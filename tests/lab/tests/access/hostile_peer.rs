@@ -53,9 +53,9 @@ impl HostilePeer {
         };
         let key = text(&status["public_key"]).context("no key")?;
         // The gateway writes it down once it has granted.
-        let kept = || kept_secret(gateway);
-        wait_until("the gateway to keep its grant", SOON, || kept().is_some())?;
-        let secret = kept().context("the gateway keeps no grant")?;
+        let stored = || kept_secret(gateway);
+        wait_until("the gateway to keep its grant", SOON, || stored().is_some())?;
+        let secret = stored().context("the gateway keeps no grant")?;
         let private_key = PrivateKey::from_bytes(key_in(&gateway.state_dir().join("private.key"))?);
 
         let own_port = endpoint.port();
@@ -100,7 +100,7 @@ impl HostilePeer {
             } else {
                 let clock = self.clock();
                 self.shaker.handle_wanted(self.client, clock);
-                self.carry_out()?;
+                self.execute()?;
             }
             let _none_yet = self.receive()?;
         }
@@ -113,7 +113,7 @@ impl HostilePeer {
         let Ok((len, source)) = self.socket.recv_from(&mut buffer) else {
             let clock = self.clock();
             self.shaker.handle_timeout(clock);
-            self.carry_out()?;
+            self.execute()?;
             return Ok(None);
         };
         self.endpoint = Some(source);
@@ -121,7 +121,7 @@ impl HostilePeer {
         if message_type(datagram) != Some(MessageType::Data) {
             let clock = self.clock();
             let _refused = self.shaker.handle_datagram(datagram, source, false, clock);
-            self.carry_out()?;
+            self.execute()?;
             return Ok(None);
         }
         let clock = self.clock();
@@ -136,7 +136,7 @@ impl HostilePeer {
         let (is_opened, index) = (!opened.opened().is_empty(), keys.local_index());
         if is_opened && keys.confirm(now) {
             self.shaker.handle_confirmed(self.client, index, clock);
-            self.carry_out()?;
+            self.execute()?;
         }
         if !is_opened || len == DATA_OVERHEAD {
             return Ok(None);
@@ -163,7 +163,7 @@ impl HostilePeer {
         let keys = self.keys.clone().context("no session")?;
         if keys.wants_rekey_on_send(now) {
             self.shaker.handle_wanted(self.client, clock);
-            self.carry_out()?;
+            self.execute()?;
         }
         let reservation = keys.reserve(1, now).context("the key is used up")?;
         let len = packet.len() + DATA_OVERHEAD;
@@ -175,7 +175,7 @@ impl HostilePeer {
         Ok(())
     }
 
-    fn carry_out(&mut self) -> Result<()> {
+    fn execute(&mut self) -> Result<()> {
         while let Some(output) = self.shaker.poll_output() {
             match output {
                 Output::Send { datagram, to, .. } => {

@@ -10,10 +10,10 @@ use culvert_wire::model::{Filter, PortRange};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What is closed is closed within this time, in milliseconds (`docs/access.md`, "Gateway").
+/// A service is closed within this time, in milliseconds (`docs/access.md`, "Gateway").
 const CUT_MS: u64 = 1_000;
 
-/// What is opened is open within this time, in milliseconds: a client asks again after a minute and a half at the latest, and a
+/// A service is open within this time, in milliseconds: a client asks again after a minute and a half at the latest, and a
 /// gateway that came back waits for its clients.
 const OPEN_MS: u64 = 100_000;
 
@@ -50,7 +50,7 @@ struct Run {
     closed: usize,
 }
 
-/// What a resource may begin.
+/// The services that a resource may use.
 fn inbound(random: &mut Random) -> Vec<Filter> {
     let ports = |first: u16, last: u16| vec![PortRange { first, last }];
     match random.below(6) {

@@ -102,9 +102,9 @@ impl EventLoop<'_> {
 
     /// Keeps where resources have led, for the next run.
     pub(super) fn keep(&self, remembered: &Remembered) {
-        let kept =
+        let written =
             destinations_file::write(&self.devices.state, &self.portal.enrolment, remembered);
-        if let Err(error) = kept {
+        if let Err(error) = written {
             tracing::warn!(%error, "the next start will not refuse all access that has ended");
         }
     }
