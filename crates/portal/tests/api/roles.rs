@@ -530,7 +530,7 @@ async fn every_list_comes_in_pages() {
     let mut lists = 0;
     for route in routes(&mut owner).await {
         let path = route.path(&things);
-        // There are few sinks, a device has few gateways, and exports have all.
+        // There are few sinks, exports have all, and a device has 8 gateways at most.
         let is_single = [
             "account",
             "status",
