@@ -4,7 +4,7 @@
 mod begun;
 mod status;
 
-pub use status::{SignInFailure, SignInStatus};
+pub use status::{SignInFailure, SignInFault, SignInStatus};
 
 use begun::Codes;
 use culvert_base::BootTime;
@@ -13,8 +13,8 @@ use culvert_wire::token::Portal;
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// The shortest time between two beginnings. A portal gives an address 64 codes at once and then one in ten seconds, so that
-/// a program that begins without end takes two minutes to use them up, and is told that the portal is busy.
+/// The shortest time between two beginnings. A portal gives an address 64 codes at once and then one in ten seconds. A
+/// program that begins without end uses them up in two minutes, and is told that the portal is busy.
 const BEGIN_SPACING: Duration = Duration::from_secs(2);
 
 /// The shortest and the longest pause between two polls, whatever the portal asks for.
@@ -31,26 +31,17 @@ const MAX_LIFETIME: Duration = Duration::from_secs(3_600);
 /// The longest text of a failure, in characters: the portal may have written a part of it.
 const MAX_TEXT_CHARS: usize = 400;
 
-/// The reason why a request brought no answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SignInFault {
-    /// Its kind.
-    pub code: SignInFailure,
-    /// A line for people.
-    pub text: String,
-}
-
 /// A request to the portal.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum SignInRequest {
     /// For codes.
     Begin,
-    /// Whether somebody has approved the device with this code, which is a secret.
+    /// For the decision about the device with this code, which is a secret.
     Poll(Zeroizing<String>),
 }
 
 /// The end of a sign-in that somebody approved.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Approved {
     /// The token.
     pub token: Zeroizing<String>,

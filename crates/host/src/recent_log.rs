@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Lines that are kept: what a person reads on a few screens.
+/// Lines that are retained: what a person reads on a few screens.
 const MAX_LINES: usize = 200;
 
 /// Bytes of all lines.
@@ -25,17 +25,17 @@ struct Lines {
 impl RecentLog {
     /// Appends lines, which must hold no secrets.
     pub fn append(&self, text: &str) {
-        let mut kept = self.kept();
+        let mut retained = self.retained();
         for line in text.lines() {
             let mut end = line.len().min(MAX_LINE_BYTES);
             while !line.is_char_boundary(end) {
                 end -= 1;
             }
-            kept.bytes += end;
-            kept.lines.push_back(line[..end].to_owned());
-            while kept.lines.len() > MAX_LINES || kept.bytes > MAX_BYTES {
-                let oldest = kept.lines.pop_front().unwrap_or_default();
-                kept.bytes -= oldest.len();
+            retained.bytes += end;
+            retained.lines.push_back(line[..end].to_owned());
+            while retained.lines.len() > MAX_LINES || retained.bytes > MAX_BYTES {
+                let oldest = retained.lines.pop_front().unwrap_or_default();
+                retained.bytes -= oldest.len();
             }
         }
     }
@@ -43,10 +43,10 @@ impl RecentLog {
     /// The lines, the oldest first.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
-        self.kept().lines.iter().cloned().collect()
+        self.retained().lines.iter().cloned().collect()
     }
 
-    fn kept(&self) -> MutexGuard<'_, Lines> {
+    fn retained(&self) -> MutexGuard<'_, Lines> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,7 +1,6 @@
 //! The codes of a portal, checked: a portal may be hostile, and people open its URLs.
 
-use super::SignInFault;
-use super::status::SignInFailure;
+use super::status::{SignInFailure, SignInFault};
 use culvert_wire::api::DeviceBegun;
 use culvert_wire::token::Portal;
 use zeroize::Zeroizing;
@@ -51,7 +50,7 @@ impl Codes {
                 return Err(faulty("a URL that can't be one"));
             }
             if !is_of(url, portal) {
-                return Err(elsewhere(url, portal));
+                return Err(foreign(url, portal));
             }
         }
         Ok(Self {
@@ -82,7 +81,7 @@ fn origin(url: &str) -> Option<Portal> {
 }
 
 /// The portal has another address for people than the one that was asked.
-fn elsewhere(url: &str, portal: &Portal) -> SignInFault {
+fn foreign(url: &str, portal: &Portal) -> SignInFault {
     let asked = &portal.url;
     let text = match origin(url) {
         Some(own) => format!(

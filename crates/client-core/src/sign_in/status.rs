@@ -86,3 +86,12 @@ impl SignInFailure {
         }
     }
 }
+
+/// The reason why a request brought no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignInFault {
+    /// Its kind.
+    pub code: SignInFailure,
+    /// A line for people.
+    pub text: String,
+}

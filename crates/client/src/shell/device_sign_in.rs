@@ -122,8 +122,8 @@ impl DeviceSignIn {
         let Some(portal) = self.core.portal() else {
             return;
         };
-        let kept = self.api.take().filter(|api| api.portal() == portal);
-        let mut api = kept.unwrap_or_else(|| PortalApi::new(portal.clone(), self.way.clone()));
+        let retained = self.api.take().filter(|api| api.portal() == portal);
+        let mut api = retained.unwrap_or_else(|| PortalApi::new(portal.clone(), self.way.clone()));
         let machine = self.machine.clone();
         let task = tokio::spawn(async move {
             let reply = match request {

@@ -30,7 +30,7 @@ pub(super) struct PortalApi {
     portal: Portal,
     way: Way,
     /// The connection of the last request, and when that ended.
-    kept: Option<(Connection, Instant)>,
+    retained: Option<(Connection, Instant)>,
 }
 
 impl PortalApi {
@@ -38,7 +38,7 @@ impl PortalApi {
         Self {
             portal,
             way,
-            kept: None,
+            retained: None,
         }
     }
 
@@ -54,9 +54,9 @@ impl PortalApi {
     ) -> Result<T, SignInFault> {
         let body = serde_json::to_vec(body).map_err(|error| self.not_a_portal(&error))?;
         let body = Zeroizing::new(body);
-        // The portal may close a connection that was kept just as it is used.
-        let kept = self.kept_connection().await;
-        let answer = match kept {
+        // The portal may close a connection that was retained just as it is used.
+        let retained = self.kept_connection().await;
+        let answer = match retained {
             Some(connection) => self.exchange(connection, path, &body).await.ok(),
             None => None,
         };
@@ -71,7 +71,7 @@ impl PortalApi {
     }
 
     async fn kept_connection(&mut self) -> Option<Connection> {
-        let (mut connection, last_used) = self.kept.take()?;
+        let (mut connection, last_used) = self.retained.take()?;
         (last_used.elapsed() < IDLE_LIMIT && connection.is_open().await).then_some(connection)
     }
 
@@ -103,7 +103,7 @@ impl PortalApi {
             Ok(Ok(answer)) => {
                 // The rest of an answer that was not read is still to come.
                 if answer.body.is_ok() {
-                    self.kept = Some((connection, Instant::now()));
+                    self.retained = Some((connection, Instant::now()));
                 }
                 Ok(answer)
             }

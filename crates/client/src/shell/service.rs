@@ -189,8 +189,8 @@ impl<R: FnMut(&str) + Send> Service<R> {
             let taken = allows(&self.base, &asked.request).and_then(|()| {
                 let next = take(self.persisted_state.as_mut(), &asked.request)?;
                 event_loop.sign_in().take(&asked.request)?;
-                if let Some(kept) = &self.persisted_state {
-                    event_loop.set_settings(settings_of(kept));
+                if let Some(persisted) = &self.persisted_state {
+                    event_loop.set_settings(settings_of(persisted));
                 }
                 Ok(next)
             });
@@ -385,9 +385,9 @@ const fn is_of_settings(request: &Request) -> bool {
     matches!(request, Request::Settings(_))
 }
 
-const fn settings_of(kept: &PersistedState) -> SettingsStatus {
+const fn settings_of(persisted: &PersistedState) -> SettingsStatus {
     SettingsStatus {
-        dns: kept.wants_dns(),
+        dns: persisted.wants_dns(),
     }
 }
 
