@@ -30,6 +30,7 @@ mod log_limit;
 mod names;
 mod network;
 mod options;
+mod other_sites;
 mod output;
 mod outputs;
 mod paths;

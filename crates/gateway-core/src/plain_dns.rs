@@ -1,8 +1,8 @@
 //! The stub resolvers of plain WireGuard devices, which have none themselves (ADR 0056). Each device has one of its own: what it
 //! asks, and how much, is nothing to the others.
 
+use super::other_sites::OtherSites;
 use super::site_dns::SiteQuestions;
-use super::site_names::Elsewhere;
 use culvert_base::BootTime;
 use culvert_dns::{Addresses, Config, ForwardId, Ranges, Stub};
 use culvert_ids::{ClientId, ResourceId};
@@ -90,7 +90,7 @@ impl PlainDns {
         &mut self,
         client: ClientId,
         ranges: [Prefix; 2],
-        elsewhere: &Elsewhere,
+        other_sites: &OtherSites,
         names: impl Iterator<Item = (DomainName, Wanted)>,
         now: BootTime,
     ) -> bool {
@@ -116,7 +116,7 @@ impl PlainDns {
         stub.withhold_private();
         let [a, b, c, d, ..] = seed;
         stub.divide_ranges(NAME_SHARES);
-        let (own, others) = elsewhere.shares();
+        let (own, others) = other_sites.shares();
         stub.assign_shares(own, others);
         stub.begin_at(u32::from_le_bytes([a, b, c, d]));
         stub.set_names_max(MAX_NAMES_PER_DEVICE);
@@ -266,8 +266,8 @@ mod tests {
         let ranges = ranges.map(|text| text.parse().unwrap());
         for number in 1..=devices {
             let none = std::iter::empty();
-            let elsewhere = Elsewhere::default();
-            assert!(dns.make(client(number), ranges, &elsewhere, none, BootTime::ZERO));
+            let other_sites = OtherSites::default();
+            assert!(dns.make(client(number), ranges, &other_sites, none, BootTime::ZERO));
         }
         dns
     }

@@ -1,15 +1,14 @@
 //! Names of plain WireGuard devices between sites: the questions of this gateway's devices for names of other sites, and those
 //! of other gateways for names of this site (ADR 0061).
 
+use super::other_sites::OtherSites;
 use super::plain_dns::Wanted;
 use super::site_dns::SiteQuestions;
 use culvert_base::{BootTime, TokenBucket, TokenRate};
 use culvert_dns::{Families, Outcome};
 use culvert_ids::{ClientId, ResourceId};
-use culvert_policy::{DomainName, NamePattern};
-use culvert_wire::messages::{
-    NAME_ASK_BURST, NAME_ASKS_PER_S, NAME_SHARES, NameElsewhere, SiteAnswer,
-};
+use culvert_policy::DomainName;
+use culvert_wire::messages::{NAME_ASK_BURST, NAME_ASKS_PER_S, SiteAnswer};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -20,9 +19,6 @@ pub const MAX_ASKED_ELSEWHERE: usize = 256;
 /// Devices with names at other sites: as many as an account may have.
 const MAX_DEVICES: usize = 4_096;
 
-/// Resources by name at other sites of one device: as many as it may have grants.
-const MAX_NAMES_ELSEWHERE: usize = 64;
-
 /// Names of this site that gateways of other sites wait for: twice [`MAX_ASKED_ELSEWHERE`], since two of them may ask at
 /// once for all that they may. The DNS has as many questions of each device as of a client.
 const MAX_RESOLVED_FOR_OTHERS: usize = 2 * MAX_ASKED_ELSEWHERE;
@@ -32,48 +28,6 @@ const ANSWER_WAIT: Duration = culvert_dns::ACCESS_WAIT;
 
 /// The questions that a device may have asked. The portal keeps to the same.
 const RATE: TokenRate = TokenRate::per_second(NAME_ASKS_PER_S, NAME_ASK_BURST);
-
-/// The resources by name of a device at other sites.
-#[derive(Debug, Default)]
-pub(super) struct Elsewhere {
-    /// The place of this gateway in the device's file.
-    place: u8,
-    /// Each with the place of its gateway.
-    resources: BTreeMap<ResourceId, (NamePattern, u8)>,
-    rate: TokenBucket<BootTime>,
-}
-
-impl Elsewhere {
-    /// Patterns that can't be, and places that no file has, are left out.
-    pub(super) fn new(place: u8, names: Vec<NameElsewhere>) -> Self {
-        let known = names.into_iter().filter_map(|name| {
-            let pattern = name.pattern.parse::<NamePattern>().ok()?;
-            Some((name.resource, (pattern, name.place)))
-        });
-        let known = known.filter(|(_, (_, place))| *place < NAME_SHARES);
-        Self {
-            place: place.min(NAME_SHARES - 1),
-            resources: known.take(MAX_NAMES_ELSEWHERE).collect(),
-            rate: TokenBucket::FULL,
-        }
-    }
-
-    pub(super) fn patterns(&self) -> impl Iterator<Item = (ResourceId, &NamePattern)> {
-        let resources = self.resources.iter();
-        resources.map(|(resource, (pattern, _))| (*resource, pattern))
-    }
-
-    pub(super) fn has(&self, resource: ResourceId) -> bool {
-        self.resources.contains_key(&resource)
-    }
-
-    /// The share of the ranges for names of this site, and those of resources at other sites.
-    pub(super) fn shares(&self) -> (u8, impl Iterator<Item = (ResourceId, u8)>) {
-        let resources = self.resources.iter();
-        let of = resources.map(|(resource, (_, place))| (*resource, *place));
-        (self.place, of)
-    }
-}
 
 /// A question that the portal has.
 #[derive(Debug)]
@@ -94,7 +48,7 @@ pub(super) struct ResolvedForOther {
 /// Names between sites.
 #[derive(Debug)]
 pub(super) struct SiteNames {
-    elsewhere: BTreeMap<ClientId, Elsewhere>,
+    other_sites: BTreeMap<ClientId, OtherSites>,
     /// By number, and so by time.
     asked: BTreeMap<u64, Asked>,
     places: SiteQuestions,
@@ -105,7 +59,7 @@ pub(super) struct SiteNames {
 impl SiteNames {
     pub(super) const fn new() -> Self {
         Self {
-            elsewhere: BTreeMap::new(),
+            other_sites: BTreeMap::new(),
             asked: BTreeMap::new(),
             places: SiteQuestions::new(MAX_ASKED_ELSEWHERE),
             last: 0,
@@ -113,28 +67,28 @@ impl SiteNames {
         }
     }
 
-    pub(super) fn elsewhere(&self, client: ClientId) -> Option<&Elsewhere> {
-        self.elsewhere.get(&client)
+    pub(super) fn other_sites(&self, client: ClientId) -> Option<&OtherSites> {
+        self.other_sites.get(&client)
     }
 
     pub(super) fn is_elsewhere(&self, client: ClientId, resource: ResourceId) -> bool {
-        let elsewhere = self.elsewhere.get(&client);
-        elsewhere.is_some_and(|elsewhere| elsewhere.has(resource))
+        let other_sites = self.other_sites.get(&client);
+        other_sites.is_some_and(|other_sites| other_sites.has(resource))
     }
 
     /// The portal's word on a device's names at other sites.
-    pub(super) fn set(&mut self, client: ClientId, mut elsewhere: Elsewhere) {
-        let known = self.elsewhere.get(&client);
-        if known.is_none() && self.elsewhere.len() >= MAX_DEVICES {
+    pub(super) fn set(&mut self, client: ClientId, mut other_sites: OtherSites) {
+        let known = self.other_sites.get(&client);
+        if known.is_none() && self.other_sites.len() >= MAX_DEVICES {
             return;
         }
-        elsewhere.rate = known.map_or(TokenBucket::FULL, |known| known.rate);
-        self.elsewhere.insert(client, elsewhere);
+        other_sites.rate = known.map_or(TokenBucket::FULL, |known| known.rate);
+        self.other_sites.insert(client, other_sites);
     }
 
-    /// Another session has begun: the portal says anew which names are elsewhere.
+    /// Another session has begun: the portal says anew which names are at other sites.
     pub(super) fn begin_session(&mut self) {
-        self.elsewhere.clear();
+        self.other_sites.clear();
     }
 
     /// Takes a place for a question, and returns its number. None where the device, or all together, have as many as may be, and
@@ -150,11 +104,11 @@ impl SiteNames {
             let asked = oldest.remove();
             self.places.end(asked.client);
         }
-        let elsewhere = self.elsewhere.get_mut(&client)?;
+        let other_sites = self.other_sites.get_mut(&client)?;
         if !self.places.begin(client) {
             return None;
         }
-        if elsewhere.rate.take(RATE, now).is_err() {
+        if other_sites.rate.take(RATE, now).is_err() {
             self.places.end(client);
             return None;
         }
@@ -252,7 +206,7 @@ mod tests {
         let name: DomainName = "db.corp.example".parse().unwrap();
         let mut names = SiteNames::new();
         for number in [1, 2] {
-            names.set(client(number), Elsewhere::default());
+            names.set(client(number), OtherSites::default());
         }
         let mut now = BootTime::ZERO;
         let fill = |names: &mut SiteNames, now| {
@@ -287,7 +241,7 @@ mod tests {
         let mut rounds = Vec::new();
         for _ in 0..2 {
             // Whatever the portal says meanwhile.
-            names.set(device, Elsewhere::default());
+            names.set(device, OtherSites::default());
             let mut asked = 0;
             while let Some(ask) = names.ask(device, &name, resource, now) {
                 names.take_asked(ask);

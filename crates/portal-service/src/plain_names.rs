@@ -24,7 +24,7 @@ const LIMITS: [&str; 3] = [
 ];
 
 /// The price of names at other sites.
-const ELSEWHERE: &str = "Names of resources at the sites of other gateways are found while the portal and those gateways are \
+const AT_OTHER_SITES: &str = "Names of resources at the sites of other gateways are found while the portal and those gateways are \
                          connected. The device gets their addresses, and no other records (MX, TXT, SRV).";
 
 const EARLIER_FILE: &str = "Names of resources at the sites of other gateways are not found, because the device has a file of an \
@@ -141,15 +141,22 @@ fn names_of(
     }
     let mut limits: Vec<String> = LIMITS.map(str::to_owned).to_vec();
     let is_elsewhere = |row: &&store::Gateway| row.id != first.id && by_name.contains(&row.site);
-    let mut elsewhere = live().filter(is_elsewhere).peekable();
-    if elsewhere.peek().is_some() {
-        limits.push(if has_shares { ELSEWHERE } else { EARLIER_FILE }.to_owned());
+    let mut at_other_sites = live().filter(is_elsewhere).peekable();
+    if at_other_sites.peek().is_some() {
+        limits.push(
+            if has_shares {
+                AT_OTHER_SITES
+            } else {
+                EARLIER_FILE
+            }
+            .to_owned(),
+        );
     }
     let server = IpAddr::from(first.ipv4);
     let mut networks = BTreeMap::new();
     // The store has checked the ranges.
     if has_shares {
-        for row in elsewhere {
+        for row in at_other_sites {
             networks.insert(row.site, share_of(device, row, ranges));
             if matches!(Answers::of(sessions, row), Answers::OfItsSite | Answers::No) {
                 let name = quoted(&row.name);

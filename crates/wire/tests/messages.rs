@@ -7,10 +7,10 @@ use culvert_policy::conditions::OperatingSystem;
 use culvert_wire::messages::{
     AdmittedDevice, ClientFeature, DeviceEndpoint, EndedFlow, Existence, FlowEnd, FlowReport,
     FromClient, FromGateway, FromRelay, GatewayFeature, GatewayLoad, GrantLabels, Interface,
-    MAX_CLIENT_MESSAGE_LEN, MAX_DEVICES_PER_MESSAGE, MAX_FLOWS_PER_REPORT, MAX_NAMES, NatMapping,
-    PathKind, PortalSet, Ranges, Reason, ReasonCode, RelayAccess, RelayLoad, RelayPlace, RelayPort,
-    RelayReach, RelayTls, ResolvedName, Sequenced, ToClient, ToGateway, ToRelay, WantedName,
-    decode_sequenced,
+    MAX_CLIENT_MESSAGE_LEN, MAX_DEVICES_PER_MESSAGE, MAX_FLOWS_PER_REPORT, MAX_NAMES,
+    NameElsewhere, NatMapping, PathKind, PortalSet, Ranges, Reason, ReasonCode, RelayAccess,
+    RelayLoad, RelayPlace, RelayPort, RelayReach, RelayTls, ResolvedName, Sequenced, SiteAnswer,
+    ToClient, ToGateway, ToRelay, WantedName, decode_sequenced,
 };
 use culvert_wire::model::{
     Applications, Condition, Dns, DnsDomain, Filter, PortRange, Resource, Target, TargetKind,
@@ -268,6 +268,19 @@ fn from_gateway() -> Vec<FromGateway> {
             devices: vec![device_endpoint()],
             more: true,
         },
+        FromGateway::AskName {
+            ask: 3,
+            client: ClientId::from_bytes([7; 16]),
+            resource: ResourceId::from_bytes([8; 16]),
+            name: wanted(),
+        },
+        FromGateway::NameAnswered {
+            ask: 4,
+            answer: SiteAnswer::Found {
+                ipv4: true,
+                ipv6: false,
+            },
+        },
         FromGateway::Unsupported {
             kind: "new".to_owned(),
         },
@@ -429,6 +442,27 @@ fn to_gateway() -> Vec<ToGateway> {
         },
         ToGateway::DeviceDismissed {
             client: ClientId::from_bytes([7; 16]),
+        },
+        ToGateway::NamesElsewhere {
+            client: ClientId::from_bytes([7; 16]),
+            place: 1,
+            names: vec![NameElsewhere {
+                resource: ResourceId::from_bytes([8; 16]),
+                pattern: "*.corp.example".to_owned(),
+                place: 2,
+            }],
+        },
+        ToGateway::ResolveName {
+            ask: 4,
+            client: ClientId::from_bytes([7; 16]),
+            resource: ResourceId::from_bytes([8; 16]),
+            name: wanted(),
+        },
+        ToGateway::NameAnswered {
+            ask: 3,
+            answer: SiteAnswer::Denied {
+                text: "no".to_owned(),
+            },
         },
         ToGateway::Unsupported {
             kind: "new".to_owned(),

@@ -223,6 +223,19 @@ fn access_that_ended_is_refused_by_the_next_run_too() {
     assert_eq!(refusal(&mut last, SERVER), None, "it is there again");
 }
 
+/// Of access that ended no id is known. Under the one that stands in its place another resource may be there.
+#[test]
+fn a_name_to_which_access_ended_is_no_name_of_another_resource() {
+    let mut play = Play::open(&[(1, "web.corp.example")]);
+    remove(&mut play, 1);
+    play.hear(ToClient::ResourceSet {
+        resource: resource(0, OFFICE),
+    });
+    crate::names::ask(&mut play, "web.corp.example", 1);
+    assert!(play.said.is_empty(), "{:?}", play.said);
+    assert_eq!(play.answers.last().unwrap()[3] & 0xF, 5);
+}
+
 #[test]
 fn a_client_keeps_where_it_led_when_that_is_new_and_once_a_second_at_most() {
     let mut play = Play::open(&[(1, OFFICE)]);

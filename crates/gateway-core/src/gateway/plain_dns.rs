@@ -6,9 +6,9 @@
 use super::Gateway;
 use crate::grants::{Given, Grants, Visible};
 use crate::names::{Lead, MAX_NAMES_PER_CLIENT};
+use crate::other_sites::OtherSites;
 use crate::output::Output;
 use crate::plain_dns::{RESOLVER, Wanted};
-use crate::site_names::Elsewhere;
 use culvert_base::BootTime;
 use culvert_dns::{Addresses, Families, ForwardId, Outcome, Transport};
 use culvert_ids::{ClientId, GrantId, ResourceId};
@@ -39,11 +39,11 @@ impl Gateway {
             return;
         }
         let grants = &self.grants;
-        let elsewhere = self.dns.site_names.elsewhere(client);
+        let other_sites = self.dns.site_names.other_sites(client);
         let Some(stub) = self.dns.plain.stub_for_query(client) else {
             return;
         };
-        let resource_of = |name: &DomainName| resource_of(grants, elsewhere, client, name, now);
+        let resource_of = |name: &DomainName| resource_of(grants, other_sites, client, name, now);
         let _no_query = stub.handle_query(query, transport, from, now, resource_of);
         self.drain_stub(client, now);
         self.finish(now);
@@ -59,9 +59,10 @@ impl Gateway {
     ) {
         self.dns.plain.end_lookup(client, id);
         let grants = &self.grants;
-        let elsewhere = self.dns.site_names.elsewhere(client);
+        let other_sites = self.dns.site_names.other_sites(client);
         if let Some(stub) = self.dns.plain.stub(client) {
-            let resource_of = |name: &DomainName| resource_of(grants, elsewhere, client, name, now);
+            let resource_of =
+                |name: &DomainName| resource_of(grants, other_sites, client, name, now);
             // An answer that is not believed is as good as none: the query is sent again in its time.
             match answer {
                 Some(bytes) => {
@@ -115,10 +116,10 @@ impl Gateway {
                 (name.clone(), wanted)
             })
         });
-        let none = Elsewhere::default();
-        let elsewhere = self.dns.site_names.elsewhere(client).unwrap_or(&none);
+        let none = OtherSites::default();
+        let other_sites = self.dns.site_names.other_sites(client).unwrap_or(&none);
         let dns = &mut self.dns.plain;
-        dns.make(client, network.names, elsewhere, names, now)
+        dns.make(client, network.names, other_sites, names, now)
     }
 
     /// Carries out what the stub of a device wants.
@@ -377,16 +378,16 @@ impl Gateway {
 /// The resource that a device means by a name, of those that it has a grant for here or at another site.
 fn resource_of(
     grants: &Grants,
-    elsewhere: Option<&Elsewhere>,
+    other_sites: Option<&OtherSites>,
     client: ClientId,
     name: &DomainName,
     now: BootTime,
 ) -> Option<ResourceId> {
     let held = grants.of_client(client).filter(|held| now < held.expires);
     let here = held.filter_map(|held| Some((held.claims.resource, held.target.pattern()?)));
-    let elsewhere = elsewhere.into_iter().flat_map(Elsewhere::patterns);
+    let other_sites = other_sites.into_iter().flat_map(OtherSites::patterns);
     let mut best: Option<(&NamePattern, ResourceId)> = None;
-    for (resource, pattern) in here.chain(elsewhere) {
+    for (resource, pattern) in here.chain(other_sites) {
         let is_better = best.is_none_or(|(other, oldest)| {
             pattern.is_narrower_than(other)
                 || (!other.is_narrower_than(pattern) && resource < oldest)

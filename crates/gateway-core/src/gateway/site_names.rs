@@ -2,8 +2,9 @@
 //! resolved by the gateways there. The portal is between the two, and decides.
 
 use super::Gateway;
+use crate::other_sites::OtherSites;
 use crate::plain_dns::Wanted;
-use crate::site_names::{Elsewhere, ResolvedForOther, heard, told};
+use crate::site_names::{ResolvedForOther, heard, told};
 use culvert_base::BootTime;
 use culvert_dns::Outcome;
 use culvert_ids::{ClientId, ResourceId};
@@ -18,12 +19,12 @@ impl Gateway {
         place: u8,
         names: Vec<NameElsewhere>,
     ) {
-        let elsewhere = Elsewhere::new(place, names);
+        let other_sites = OtherSites::new(place, names);
         if let Some(stub) = self.dns.plain.stub(client) {
-            let (own, others) = elsewhere.shares();
+            let (own, others) = other_sites.shares();
             stub.assign_shares(own, others);
         }
-        self.dns.site_names.set(client, elsewhere);
+        self.dns.site_names.set(client, other_sites);
         self.dns.plain.grants_changed(client);
     }
 

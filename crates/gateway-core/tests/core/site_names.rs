@@ -34,7 +34,7 @@ fn share(place: u8) -> [Prefix; 2] {
     ranges.name_share(place).unwrap()
 }
 
-fn elsewhere(client: u8, place: u8) -> ToGateway {
+fn other_sites(client: u8, place: u8) -> ToGateway {
     ToGateway::NamesElsewhere {
         client: device(client),
         place,
@@ -50,7 +50,7 @@ fn elsewhere(client: u8, place: u8) -> ToGateway {
 fn play() -> Play {
     let mut play = Play::open();
     play.grant(&plain(claims(1, 5, 1)));
-    play.hear(elsewhere(5, 0));
+    play.hear(other_sites(5, 0));
     play.said.clear();
     play
 }
@@ -178,7 +178,7 @@ fn names_of_the_own_site_get_addresses_of_the_gateway_s_own_place() {
         let mut play = Play::open();
         play.grant(&plain(name_claims(1, 5, 8, "*.lab.example")));
         if place > 0 {
-            play.hear(elsewhere(5, place));
+            play.hear(other_sites(5, place));
         }
         ask(&mut play, 5, "web.lab.example", A);
         play.resolved("web.lab.example", found(&["10.7.0.1"]));
@@ -187,7 +187,7 @@ fn names_of_the_own_site_get_addresses_of_the_gateway_s_own_place() {
         let at = format!("{}:443", addresses[0]);
         assert_eq!(play.send(5, &at), Ok("10.7.0.1:443".parse().unwrap()));
         // The device's file has the gateway in another place now.
-        play.hear(elsewhere(5, 3));
+        play.hear(other_sites(5, 3));
         ask(&mut play, 5, "web.lab.example", A);
         play.resolved("web.lab.example", found(&["10.7.0.1"]));
         let (_, moved) = answer(&mut play, 5).unwrap();
@@ -222,7 +222,7 @@ fn of_patterns_here_and_elsewhere_the_narrowest_counts_and_what_ends_is_asked_fo
 fn a_device_that_asks_for_names_elsewhere_without_end_leaves_places_to_others() {
     let mut play = play();
     play.grant(&plain(claims(2, 6, 1)));
-    play.hear(elsewhere(6, 0));
+    play.hear(other_sites(6, 0));
     for number in 0..1_000_u16 {
         let text = format!("n{number}.corp.example");
         ask_from(&mut play, 5, 1_000 + number, &text, A);

@@ -132,11 +132,11 @@ fn is_denied(answer: &SiteAnswer, words: &str) -> bool {
 #[test]
 fn the_gateway_that_a_device_asks_knows_which_names_are_elsewhere_as_long_as_they_are_permitted() {
     let mut world = world();
-    let elsewhere = |place| (0, vec![(PATTERN.to_owned(), place)]);
+    let other_sites = |place| (0, vec![(PATTERN.to_owned(), place)]);
     world.join_gateway(1);
     assert_eq!(
         told(&world, 1),
-        Some(elsewhere(1)),
+        Some(other_sites(1)),
         "though gateway 2 is away"
     );
     world.forget_messages();
@@ -146,7 +146,7 @@ fn the_gateway_that_a_device_asks_knows_which_names_are_elsewhere_as_long_as_the
     world.forget_messages();
     world.break_off_gateway(1);
     world.join_gateway(1);
-    assert_eq!(told(&world, 1), Some(elsewhere(1)));
+    assert_eq!(told(&world, 1), Some(other_sites(1)));
     world.forget_messages();
     world.pass(2 * STANDING_REVIEW_MS);
     assert_eq!(told(&world, 1), None, "it knows");
@@ -155,7 +155,7 @@ fn the_gateway_that_a_device_asks_knows_which_names_are_elsewhere_as_long_as_the
     let (_, names) = told(&world, 1).unwrap();
     assert_eq!(names.len(), 2);
     world.remove(policy(3));
-    assert_eq!(told(&world, 1), Some(elsewhere(1)));
+    assert_eq!(told(&world, 1), Some(other_sites(1)));
     world.remove(policy(2));
     assert_eq!(told(&world, 1), Some((0, vec![])));
     world.check();
