@@ -8,7 +8,7 @@ use super::reason::refusal;
 use culvert_base::{BootTime, LogLine};
 use culvert_dns::{Addresses, DropReason, Families, ForwardId, Outcome, Transport};
 use culvert_ids::ResourceId;
-use culvert_policy::DomainName;
+use culvert_policy::{DomainName, Resource};
 use culvert_wire::model::Dns;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -182,7 +182,10 @@ impl<P> Client<P> {
         addresses: Addresses,
         now: BootTime,
     ) {
-        let Some(found) = self.directory.get(resource) else {
+        let found = self.directory.get(resource);
+        // Access that ended has numbers in the place of ids.
+        let has_name = |it: &&Resource| it.target.pattern().is_some_and(|it| it.matches(name));
+        let Some(found) = found.filter(has_name) else {
             let outcome = match self.directory.ended().for_name(name) {
                 Some(_) => Outcome::Denied {
                     brief: ACCESS_ENDED.to_owned(),

@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(names.ask(device, &name, resource, now), None, "all is here");
         let mut rounds = Vec::new();
         for _ in 0..2 {
-            // Whatever the portal says meanwhile.
+            // The portal's word in between changes nothing of it.
             names.set(device, OtherSites::default());
             let mut asked = 0;
             while let Some(ask) = names.ask(device, &name, resource, now) {

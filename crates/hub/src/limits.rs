@@ -84,8 +84,8 @@ pub const ENDPOINT_FRESH_MS: u64 = 180_000;
 /// session.
 pub const DEVICE_SEEN_EVERY_MS: u64 = 60_000;
 
-/// Questions of gateways for names of plain devices at other sites that wait for an answer. Where gateways answer within 50 ms,
-/// that is 20,000 a second.
+/// Questions of gateways for names of plain devices at other sites that wait for an answer. That is 20,000 a
+/// second if gateways answer within 50 ms.
 pub const MAX_NAME_ASKS: usize = 1_024;
 
 /// The time for a gateway to resolve a name for a device at another site, in milliseconds: as for the names of a grant. The

@@ -87,7 +87,7 @@ portal-certificate = Fingerabdruck des Zertifikats (optional)
 token = Token
 portal-invalid = Geben Sie eine Adresse wie portal.example.com ein.
 token-invalid = Das ist kein Token: Es ist leer, zu lang oder enthält Leerzeichen.
-certificate-invalid = Das ist kein Fingerabdruck mit SHA-256: Er hat 64 hexadezimale Ziffern.
+certificate-invalid = Das ist kein Fingerabdruck mit SHA-256: Er hat 43 Zeichen, wie das Portal ihn zeigt, oder 64 hexadezimale Ziffern.
 update-service = Dieser Dienst ist zu alt für die Anmeldung mit dem Browser. Aktualisieren Sie culvert-client.
 browser-failed = Es hat sich kein Browser geöffnet. Kopieren Sie den Link und öffnen Sie ihn auf einem beliebigen Gerät.
 

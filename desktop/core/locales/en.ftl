@@ -87,7 +87,7 @@ portal-certificate = Certificate fingerprint (optional)
 token = Token
 portal-invalid = Enter an address such as portal.example.com.
 token-invalid = This is no token: it is empty, too long or has spaces.
-certificate-invalid = This is no SHA-256 fingerprint: it has 64 hexadecimal digits.
+certificate-invalid = This is no SHA-256 fingerprint: it has 43 characters, as the portal shows it, or 64 hexadecimal digits.
 update-service = This service is too old to sign in with the browser. Update culvert-client.
 browser-failed = No browser opened. Copy the link and open it on any device.
 

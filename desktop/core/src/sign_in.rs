@@ -126,12 +126,22 @@ fn origin(url: &str) -> Option<String> {
         .then(|| format!("https://{host}"))
 }
 
-/// A fingerprint as a person pasted it: SHA-256 in hexadecimal digits, with or without colons and spaces. None if it is
-/// none.
+/// A fingerprint as a person pasted it, SHA-256: in base64url, as the portal prints it, or in hexadecimal digits with or
+/// without colons and spaces. None if it is none.
 #[must_use]
 pub fn fingerprint(typed: &str) -> Option<String> {
     /// Hexadecimal digits of 256 bits.
     const DIGITS: usize = 64;
+    /// Characters of base64url, without padding. The last one has four bits of the 256, and two that are zero.
+    const CHARACTERS: usize = 43;
+    const LAST: &str = "AEIMQUYcgkosw048";
+    let pasted = typed.trim();
+    let is_base64 = pasted.len() == CHARACTERS
+        && (pasted.bytes()).all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+        && pasted.ends_with(|last| LAST.contains(last));
+    if is_base64 {
+        return Some(pasted.to_owned());
+    }
     let digits: String = typed
         .chars()
         .filter(|character| *character != ':' && !character.is_whitespace())
@@ -227,9 +237,15 @@ mod tests {
             fingerprint(&format!(" {} ", colons.join(":"))).as_deref(),
             Some(digits.as_str())
         );
+        // The portal prints this one of 32 bytes 0xff.
+        let printed = format!("{}8", "_".repeat(42));
+        assert_eq!(fingerprint(&format!("{printed}\n")), Some(printed));
         for wrong in [
             "",
             "abcd",
+            &"_".repeat(43),
+            &"_".repeat(42),
+            &format!("{}=8", "_".repeat(41)),
             &digits[1..],
             &format!("{digits}0"),
             &digits.replace('a', "g"),
