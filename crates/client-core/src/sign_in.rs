@@ -259,9 +259,9 @@ impl BrowserSignIn {
 }
 
 impl Current {
-    fn fail(&mut self, fault: SignInFault) {
-        let text = line(&fault.text);
-        self.phase = Phase::Failed(SignInFault { text, ..fault });
+    fn fail(&mut self, SignInFault { code, text }: SignInFault) {
+        let text = line(&text);
+        self.phase = Phase::Failed(SignInFault { code, text });
     }
 }
 
