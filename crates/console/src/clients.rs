@@ -183,10 +183,9 @@ pub(super) async fn show(
         let may_rekey = client.revoked.is_none() && may_rekey.await?;
         page.sections.extend(about_file(&person, &file, may_rekey));
         let endpoints = service.plain_client_endpoints(&person.caller, id).await;
-        page.sections.extend(plain_endpoints::section(
-            &file,
-            endpoints.unwrap_or_default(),
-        ));
+        let endpoints = endpoints.unwrap_or_default();
+        page.sections
+            .extend(plain_endpoints::section(&file, &endpoints));
     }
     if let Some(session) = session {
         page.sections.push(Section::Facts {

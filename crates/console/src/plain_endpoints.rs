@@ -6,7 +6,7 @@ use culvert_wire::api::{PlainClientEndpoint, PlainClientFile};
 /// The gateways of the device's file that have heard it; nothing where none has.
 pub(super) fn section(
     file: &PlainClientFile,
-    endpoints: Vec<PlainClientEndpoint>,
+    endpoints: &[PlainClientEndpoint],
 ) -> Option<Section> {
     if endpoints.is_empty() {
         return None;

@@ -73,7 +73,7 @@ impl Hub {
         let admitted = self.directory.admit_client(client).ok();
         let row = admitted.filter(|row| row.gateways.contains(&gateway))?;
         let may_serve = self.directory.may_serve(gateway);
-        (may_serve && self.depends_on_address(row, gateway)).then(|| AdmittedDevice {
+        (may_serve && self.depends_on_address(row, gateway)).then_some(AdmittedDevice {
             client,
             client_key: row.public_key,
             client_ipv4: row.ipv4,

@@ -1,7 +1,7 @@
 //! The places of plain WireGuard devices: facts for conditions, which their gateways tell (ADR 0062).
 
 use super::Hub;
-use crate::endpoints::CountryOf;
+use crate::endpoints::{CountryOf, Endpoint};
 use crate::views::{DeviceEndpointView, JudgedAddress};
 use culvert_ids::{ClientId, GatewayId, ResourceId};
 use culvert_policy::conditions::{Condition, Fact};
@@ -115,7 +115,7 @@ impl Hub {
             });
         }
         let after = self.endpoints.fresh(client, gateway, now);
-        if let Some(until) = after.map(|endpoint| endpoint.until()) {
+        if let Some(until) = after.map(Endpoint::until) {
             self.look_at_standing(client, until);
         }
         let after = self.endpoints.fresh(client, gateway, now);
