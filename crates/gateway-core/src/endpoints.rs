@@ -146,7 +146,7 @@ impl Endpoints {
         self.is_wanted = false;
     }
 
-    /// The time at which [`Self::reports`] has something to say.
+    /// The time at which [`Self::report`] has something to say.
     pub(super) fn next_timeout(&self) -> Option<BootTime> {
         let (due, _) = self.due.first().filter(|_| self.is_wanted)?;
         Some((*due).max(self.next_at))

@@ -179,7 +179,7 @@ fn of_several_policies_each_is_told_and_one_that_allows_is_enough() {
         .line("policy create open --group build --resource db")
         .ok();
     let (status, text) = explain(&shell);
-    assert_eq!((status, text.lines().count()), (0, 3), "{text}");
+    assert_eq!((status, text.lines().count()), (0, 4), "{text}");
     assert!(
         text.contains("policy \"open\" for group \"build\": allows"),
         "{text}"

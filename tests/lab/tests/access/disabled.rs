@@ -70,7 +70,12 @@ fn access_of(kind: &str) -> String {
 /// Disables the owner of a client that is in use, and enables them again.
 fn waits_and_returns(kind: &str) {
     let mut bed = Bed::with_access(1, &access_of(kind)).unwrap();
-    let before = files(&bed.product.client.state_dir());
+    let state_dir = bed.product.client.state_dir();
+    wait_until("the destinations to be stored", SOON, || {
+        state_dir.join("destinations.json").exists()
+    })
+    .unwrap();
+    let before = files(&state_dir);
     let address = bed.product.client.address().unwrap();
     let identity = bed.product.client.status().unwrap()["client"].clone();
     assert!(reaches_by_name(&bed));

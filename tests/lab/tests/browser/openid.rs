@@ -205,6 +205,7 @@ fn a_machine_is_signed_in_by_whom_the_provider_knows() {
     let client = &mut scene.console.product.client;
     client.takes_commands = true;
     client.launch().unwrap();
+    wait_until("the client's socket", SOON, || client.socket().exists()).unwrap();
     let (mut process, told) = begin(&scene.console).unwrap();
     let url = told["url_with_code"].as_str().unwrap();
     let code = told["user_code"].as_str().unwrap();
