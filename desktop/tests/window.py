@@ -69,6 +69,15 @@ def the_window_shows_each_state():
         window.sees("The service is not running")
 
 
+def a_service_that_goes_takes_its_resources_along():
+    """Also right after the first state, and from the tree of a screen reader."""
+    with Case(statuses.status()) as (service, window):
+        window.sees("Customer database")
+        service.stop()
+        window.sees("The service is not running")
+        window.sees_not("Customer database")
+
+
 def commands_reach_the_service():
     """Connect, disconnect, and asking for access."""
     with Case(statuses.off("down")) as (service, window):
@@ -476,7 +485,7 @@ def a_real_service():
         service.wait(harness.LIMIT)
 
 
-TESTS = [the_window_shows_each_state, commands_reach_the_service, favourites_stay, names_are_text,
+TESTS = [the_window_shows_each_state, a_service_that_goes_takes_its_resources_along, commands_reach_the_service, favourites_stay, names_are_text,
          every_control_has_a_name, dialogs_are_named, signing_in, a_sign_in_of_another_window, a_browser_that_does_not_open,
          a_service_that_signs_nobody_in, an_older_service_is_polled, a_window_that_was_asleep_is_right, the_tray,
          log_and_bundle, german_and_dark, another_program_is_told_nothing, a_real_service, ten_thousand_resources]

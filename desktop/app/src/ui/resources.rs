@@ -117,7 +117,8 @@ impl Resources {
     /// Shows the resources of a status.
     pub(super) fn show(&self, words: &Words, status: &Status, favourites: &Favourites) {
         let is_changed = self.list.all.borrow_mut().update(status, favourites);
-        if is_changed || !self.list.is_filled.replace(true) {
+        let was_filled = self.list.is_filled.replace(true);
+        if is_changed || !was_filled {
             self.list.find(words);
         }
     }
