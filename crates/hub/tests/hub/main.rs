@@ -23,6 +23,8 @@ mod revocation;
 mod rows;
 mod scale;
 mod sessions;
+mod sim_client;
+mod sim_gateway;
 mod sim_relay;
 mod site_names;
 mod verification;

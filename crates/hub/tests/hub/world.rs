@@ -1,84 +1,30 @@
 //! A hub with a configuration, and simulated clients and gateways that follow its messages. A record of
 //! the grants that may be in force is kept without it.
 
+mod outputs;
+mod sessions;
+
 use crate::sim_relay::{SimRelay, Told};
 use culvert_hub::limits::RELAY_TOKEN_MS;
-use culvert_hub::{ClientJoin, Directory, Facts, GatewayJoin, Hub, Output, PortalKeys, SessionId};
-use culvert_ids::{ClientId, GatewayId, GrantId, RelayId, ResourceId, TokenId};
+use culvert_hub::{Directory, Facts, Hub, PortalKeys, SessionId};
+use culvert_ids::{ClientId, GatewayId, GrantId, RelayId};
 use culvert_policy::ClientFacts;
 use culvert_store::{
     AccessEntry, Account, AccountSettings, Author, Change, Entity, EntityId, FlowBatch, Grant,
-    MachineId, Operation, SeenMachine, Seq, Snapshot, Stamp,
+    Operation, SeenMachine, Seq, Snapshot, Stamp,
 };
+use culvert_wire::Timestamp;
 use culvert_wire::messages::{
-    AdmittedDevice, ClientFeature, Existence, FromClient, FromGateway, GatewayFeature, Reason,
-    ReasonCode, ResolvedName, ToClient, ToGateway, WantedName,
+    FromClient, FromGateway, ReasonCode, ToClient, ToGateway, WantedName,
 };
-use culvert_wire::{Cipher, GrantClaims, PublicKey, Timestamp, model};
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::collections::BTreeMap;
 
 pub(crate) use crate::rows::{
     ACCOUNT, SITE, START_MS, a_group, a_policy, actor, client, client_token, gateway, group,
     network, policy, resource, site_token,
 };
-
-/// The reaction of a gateway to a grant that it is offered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Manner {
-    Accept,
-    Refuse(ReasonCode),
-    Silent,
-}
-
-/// A grant that a gateway holds, as it understands it.
-#[derive(Clone, Debug)]
-pub(crate) struct Held {
-    pub(crate) claims: GrantClaims,
-    pub(crate) names: Vec<WantedName>,
-}
-
-#[derive(Debug)]
-pub(crate) struct SimGateway {
-    pub(crate) session: Option<SessionId>,
-    pub(crate) manner: Manner,
-    pub(crate) held: BTreeMap<GrantId, Held>,
-    pub(crate) draining: bool,
-    /// It was told that it waits to be verified.
-    pub(crate) verification_awaited: bool,
-    pub(crate) features: Vec<GatewayFeature>,
-    /// Grants that it was offered and has not answered, in the order in which they came.
-    pub(crate) unanswered: Vec<GrantId>,
-    /// Grants that are still valid, while more of them are to be named.
-    pub(crate) retained: Option<BTreeSet<GrantId>>,
-    /// Plain devices that it admits without a grant, once it was told.
-    pub(crate) admitted: Option<BTreeMap<ClientId, AdmittedDevice>>,
-    /// Its last word in this session about each plain device: the address, and the handshake.
-    pub(crate) told: BTreeMap<ClientId, (Option<IpAddr>, Timestamp)>,
-    /// More of the list of admitted devices is to come.
-    pub(crate) is_listing: bool,
-}
-
-impl SimGateway {
-    fn hear_retained(&mut self, retained: BTreeSet<GrantId>, more: bool) {
-        match more {
-            true => self.retained = Some(retained),
-            false => self.held.retain(|grant, _| retained.contains(grant)),
-        }
-    }
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct SimClient {
-    pub(crate) session: Option<SessionId>,
-    pub(crate) address: Option<IpAddr>,
-    pub(crate) features: Vec<ClientFeature>,
-    /// Grants that it believes in, and through which gateway.
-    pub(crate) grants: BTreeMap<GrantId, (ResourceId, GatewayId)>,
-    pub(crate) resources: BTreeMap<ResourceId, model::Resource>,
-    pub(crate) waiting: BTreeSet<u64>,
-    pub(crate) next_request: u64,
-}
+pub(crate) use crate::sim_client::SimClient;
+pub(crate) use crate::sim_gateway::{Manner, SimGateway, resolved};
 
 pub(crate) struct World {
     pub(crate) hub: Hub,
@@ -112,7 +58,7 @@ enum Party {
     Relay(RelayId),
 }
 
-fn keys() -> Box<PortalKeys> {
+pub(crate) fn keys() -> Box<PortalKeys> {
     Box::new(PortalKeys::new(&[7; 32], &[8; 32]).unwrap())
 }
 
@@ -237,160 +183,6 @@ impl World {
         account(&self.rows)
     }
 
-    pub(crate) fn join_client(&mut self, number: u16) -> SessionId {
-        let token = match self.rows.get(&client(number).into()) {
-            Some(Entity::Client(row)) => {
-                let [.., a, b] = *row.actor.as_bytes();
-                client_token(u16::from_be_bytes([a, b]))
-            }
-            _ => client_token(number),
-        };
-        self.join_client_with(number, token)
-    }
-
-    pub(crate) fn join_client_with(&mut self, number: u16, token: TokenId) -> SessionId {
-        let id = client(number);
-        let public_key = match self.rows.get(&id.into()) {
-            Some(Entity::Client(row)) => row.public_key,
-            _ => PublicKey::from_bytes([9; 32]),
-        };
-        let session = self.new_session(Party::Client(id));
-        let client = self.clients.entry(id).or_default();
-        client.session = Some(session);
-        client.waiting.clear();
-        let join = ClientJoin {
-            client: id,
-            token,
-            public_key,
-            ciphers: vec![Cipher::Aes256Gcm],
-            seen: ClientFacts::seen_at(client.address, |_| None),
-            features: client.features.clone(),
-        };
-        self.hub.handle_client_joined(session, join, self.now);
-        self.drain();
-        session
-    }
-
-    pub(crate) fn join_gateway(&mut self, number: u16) -> SessionId {
-        let id = gateway(number);
-        let (public_key, site) = match self.rows.get(&id.into()) {
-            Some(Entity::Gateway(row)) => (row.public_key, row.site),
-            _ => (PublicKey::from_bytes([9; 32]), SITE),
-        };
-        let session = self.new_session(Party::Gateway(id));
-        let gateway = self.gateways.get_mut(&id).unwrap();
-        gateway.session = Some(session);
-        let join = GatewayJoin {
-            gateway: id,
-            token: site_token(site),
-            public_key,
-            ciphers: vec![Cipher::Aes256Gcm],
-            candidates: vec!["192.0.2.1:51820".parse().unwrap()],
-            draining: gateway.draining,
-            grants: gateway.held.keys().copied().collect(),
-            more_grants: false,
-            features: gateway.features.clone(),
-        };
-        self.hub.handle_gateway_joined(session, join, self.now);
-        self.drain();
-        session
-    }
-
-    /// The same for a gateway that names its grants in pages of this length.
-    pub(crate) fn join_gateway_in_pages(&mut self, number: u16, page_len: usize) -> SessionId {
-        let gateway = &self.gateways[&gateway(number)];
-        let held: Vec<GrantId> = gateway.held.keys().copied().collect();
-        let session = self.join_gateway_unfinished(number, page_len);
-        let mut pages = held.chunks(page_len).skip(1).peekable();
-        while let Some(grants) = pages.next() {
-            let grants = grants.to_vec();
-            let more = pages.peek().is_some();
-            self.gateway_says(number, FromGateway::GrantsHeld { grants, more });
-        }
-        session
-    }
-
-    /// The same, but the first page comes alone.
-    pub(crate) fn join_gateway_unfinished(&mut self, number: u16, page_len: usize) -> SessionId {
-        let id = gateway(number);
-        let held: Vec<GrantId> = self.gateways[&id].held.keys().copied().collect();
-        let first: Vec<GrantId> = held.iter().copied().take(page_len).collect();
-        let Some(Entity::Gateway(row)) = self.rows.get(&id.into()).cloned() else {
-            panic!("no gateway {number}");
-        };
-        let session = self.new_session(Party::Gateway(id));
-        let gateway = self.gateways.get_mut(&id).unwrap();
-        gateway.session = Some(session);
-        let join = GatewayJoin {
-            gateway: id,
-            token: site_token(row.site),
-            public_key: row.public_key,
-            ciphers: vec![Cipher::Aes256Gcm],
-            candidates: vec!["192.0.2.1:51820".parse().unwrap()],
-            draining: gateway.draining,
-            more_grants: held.len() > first.len(),
-            grants: first,
-            features: gateway.features.clone(),
-        };
-        self.hub.handle_gateway_joined(session, join, self.now);
-        self.drain();
-        session
-    }
-
-    pub(crate) fn leave_client(&mut self, number: u16) {
-        let session = self
-            .clients
-            .get_mut(&client(number))
-            .unwrap()
-            .session
-            .take();
-        self.leave(session);
-    }
-
-    pub(crate) fn leave_gateway(&mut self, number: u16) {
-        let gateway = self.gateways.get_mut(&gateway(number)).unwrap();
-        let session = gateway.session.take();
-        self.leave(session);
-    }
-
-    /// The portal that brings the gateway's session is gone.
-    pub(crate) fn interrupt_gateway(&mut self, number: u16) {
-        let gateway = self.gateways.get_mut(&gateway(number)).unwrap();
-        let session = gateway.session.take().unwrap();
-        self.parties.remove(&session);
-        self.hub.handle_interrupted(session, self.now);
-        self.drain();
-    }
-
-    /// The connection of the gateway's session breaks.
-    pub(crate) fn break_off_gateway(&mut self, number: u16) {
-        let gateway = self.gateways.get_mut(&gateway(number)).unwrap();
-        if let Some(session) = gateway.session.take() {
-            self.parties.remove(&session);
-            self.hub.handle_broken(session, self.now);
-            self.drain();
-        }
-    }
-
-    pub(crate) fn new_relay_session(&mut self, id: RelayId) -> SessionId {
-        self.new_session(Party::Relay(id))
-    }
-
-    pub(crate) fn leave(&mut self, session: Option<SessionId>) {
-        if let Some(session) = session {
-            self.parties.remove(&session);
-            self.hub.handle_left(session, self.now);
-            self.drain();
-        }
-    }
-
-    fn new_session(&mut self, party: Party) -> SessionId {
-        self.next_session += 1;
-        let session = SessionId(self.next_session);
-        self.parties.insert(session, party);
-        session
-    }
-
     pub(crate) fn ask(&mut self, number: u16, on: u16) -> u64 {
         self.ask_for(number, on, Vec::new(), Vec::new())
     }
@@ -491,258 +283,6 @@ impl World {
         self.drain();
     }
 
-    // Outputs of the hub.
-
-    pub(crate) fn drain(&mut self) {
-        while let Some(output) = self.hub.poll_output() {
-            match output {
-                Output::ToClient { session, message } => {
-                    self.check_place(session, message.epoch, message.seq);
-                    if let Some(Party::Client(id)) = self.parties.get(&session).copied() {
-                        self.client_hears(id, session, message.message);
-                    }
-                }
-                Output::ToGateway { session, message } => {
-                    self.check_place(session, message.epoch, message.seq);
-                    if let Some(Party::Gateway(id)) = self.parties.get(&session).copied() {
-                        self.gateway_hears(id, session, message.message);
-                    }
-                }
-                Output::ToRelay { session, message } => {
-                    self.check_place(session, message.epoch, message.seq);
-                    if let Some(Party::Relay(id)) = self.parties.get(&session).copied() {
-                        self.relays.get_mut(&id).unwrap().hear(message.message);
-                    }
-                }
-                Output::Close { session, reason } => self.close(session, reason),
-                Output::SaveGrants(grants) => {
-                    self.saved
-                        .extend(grants.into_iter().map(|grant| (grant.id, grant)));
-                }
-                Output::EndGrants(grants) => {
-                    for grant in grants {
-                        self.saved.remove(&grant);
-                    }
-                }
-                Output::AccessLog(entries) => self.log.extend(entries),
-                Output::Flows { session, batch } => self.flows.push((session, batch)),
-                Output::Traffic { bytes } => self.traffic_bytes += bytes,
-                Output::Seen(machines) => self.record_seen(machines),
-            }
-        }
-    }
-
-    fn record_seen(&mut self, machines: Vec<SeenMachine>) {
-        for machine in &machines {
-            if let MachineId::Client(id) = machine.id {
-                let client = self.clients.entry(id).or_default();
-                client.address = machine.seen.address;
-            }
-        }
-        self.seen.extend(machines);
-    }
-
-    fn close(&mut self, session: SessionId, reason: ReasonCode) {
-        self.closed.push((session, reason));
-        match self.parties.remove(&session) {
-            Some(Party::Client(id)) => {
-                let client = self.clients.get_mut(&id).unwrap();
-                if client.session == Some(session) {
-                    client.session = None;
-                }
-            }
-            Some(Party::Gateway(id)) => {
-                let gateway = self.gateways.get_mut(&id).unwrap();
-                if gateway.session == Some(session) {
-                    gateway.session = None;
-                }
-            }
-            Some(Party::Relay(id)) => {
-                let relay = self.relays.get_mut(&id).unwrap();
-                if relay.session == Some(session) {
-                    relay.session = None;
-                }
-            }
-            None => {}
-        }
-    }
-
-    fn check_place(&mut self, session: SessionId, epoch: u64, seq: u64) {
-        let place = self.places.entry(session).or_insert((epoch, 0));
-        place.1 += 1;
-        assert_eq!(*place, (epoch, seq), "a gap in session {session:?}");
-    }
-
-    fn client_hears(&mut self, id: ClientId, session: SessionId, message: ToClient) {
-        self.to_clients.push((id, message.clone()));
-        if let ToClient::AccessGranted {
-            gateway, relays, ..
-        }
-        | ToClient::RelaysSet { gateway, relays } = &message
-        {
-            self.note_told(*gateway, Some(id), relays);
-        }
-        let client = self.clients.get_mut(&id).unwrap();
-        let is_current = client.session == Some(session);
-        match message {
-            ToClient::Welcome {
-                resources, grants, ..
-            } => {
-                assert!(is_current);
-                let listed = resources.into_iter();
-                client.resources = listed.map(|resource| (resource.id, resource)).collect();
-                client.grants.retain(|grant, _| grants.contains(grant));
-            }
-            ToClient::ResourceSet { resource } => {
-                client.resources.insert(resource.id, resource);
-            }
-            ToClient::ResourceRemoved { resource } => {
-                assert!(client.resources.remove(&resource).is_some());
-            }
-            ToClient::AccessGranted {
-                request,
-                resource,
-                grant,
-                gateway,
-                ..
-            } => {
-                assert!(client.waiting.remove(&request), "an answer too many");
-                client.grants.retain(|_, (known, _)| *known != resource);
-                client.grants.insert(grant, (resource, gateway));
-            }
-            ToClient::AccessDenied { request, .. } => {
-                assert!(client.waiting.remove(&request), "an answer too many");
-            }
-            ToClient::AccessRevoked { grant, .. } => {
-                client.grants.remove(&grant);
-            }
-            ToClient::GatewayLost { gateway } => {
-                client.grants.retain(|_, (_, through)| *through != gateway);
-            }
-            ToClient::Refused { .. }
-            | ToClient::DnsSet { .. }
-            | ToClient::EndedAccessSet { .. }
-            | ToClient::PortalsSet { .. }
-            | ToClient::RelayPlacesSet { .. }
-            | ToClient::RelaysSet { .. }
-            | ToClient::GatewayDraining { .. }
-            | ToClient::GatewayMoved { .. }
-            | ToClient::Unsupported { .. } => {}
-        }
-    }
-
-    fn gateway_hears(&mut self, id: GatewayId, session: SessionId, message: ToGateway) {
-        self.to_gateways.push((id, message.clone()));
-        if let ToGateway::RelaysSet { relays } = &message {
-            self.note_told(id, None, relays);
-        }
-        let gateway = self.gateways.get_mut(&id).unwrap();
-        match message {
-            ToGateway::Welcome {
-                grants,
-                more_grants,
-                verification_awaited,
-                ..
-            } => {
-                gateway.verification_awaited = verification_awaited;
-                let grants = grants.into_iter().collect();
-                gateway.hear_retained(grants, more_grants);
-            }
-            ToGateway::GrantsRetained { grants, more } => {
-                let mut all = gateway
-                    .retained
-                    .take()
-                    .expect("welcome said that more follow");
-                all.extend(grants);
-                gateway.hear_retained(all, more);
-            }
-            ToGateway::Grant {
-                token,
-                replaces,
-                names,
-                ..
-            } => {
-                let claims = verify(&token);
-                assert_eq!(claims.gateway, id);
-                let grant = claims.grant;
-                let answer = match gateway.manner {
-                    Manner::Silent => {
-                        gateway.unanswered.push(grant);
-                        None
-                    }
-                    Manner::Refuse(code) => Some(FromGateway::GrantRefused {
-                        grant,
-                        reason: Reason {
-                            code,
-                            text: "no".to_owned(),
-                        },
-                    }),
-                    Manner::Accept => Some(FromGateway::GrantAccepted {
-                        grant,
-                        names: names.iter().map(|name| resolved(&name.name)).collect(),
-                    }),
-                };
-                if !matches!(gateway.manner, Manner::Refuse(_)) {
-                    let before = replaces.and_then(|old| gateway.held.remove(&old));
-                    let mut all = before.map(|held| held.names).unwrap_or_default();
-                    all.extend(names);
-                    let held = Held { claims, names: all };
-                    gateway.held.insert(grant, held);
-                }
-                if let Some(answer) = answer {
-                    self.hub.handle_gateway_message(session, answer, self.now);
-                }
-            }
-            ToGateway::Revoke { grant } => {
-                gateway.held.remove(&grant);
-            }
-            ToGateway::FiltersChanged {
-                resource,
-                filters,
-                inbound,
-            } => {
-                for held in gateway.held.values_mut() {
-                    if held.claims.resource == resource {
-                        held.claims.filters.clone_from(&filters);
-                        held.claims.inbound.clone_from(&inbound);
-                    }
-                }
-            }
-            ToGateway::DevicesAdmitted { devices, more, .. } => {
-                let is_first = gateway.admitted.is_none() || !gateway.is_listing;
-                let mut all = match is_first {
-                    true => BTreeMap::new(),
-                    false => gateway.admitted.take().unwrap_or_default(),
-                };
-                all.extend(devices.into_iter().map(|device| (device.client, device)));
-                gateway.admitted = Some(all);
-                gateway.is_listing = more;
-            }
-            ToGateway::DeviceAdmitted { device } => {
-                let admitted = gateway.admitted.as_mut().expect("the list comes first");
-                admitted.insert(device.client, device);
-            }
-            ToGateway::DeviceDismissed { client } => {
-                let admitted = gateway.admitted.as_mut().expect("the list comes first");
-                assert!(admitted.remove(&client).is_some());
-            }
-            ToGateway::Drain { on } => gateway.draining = on,
-            ToGateway::Verification { awaited } => gateway.verification_awaited = awaited,
-            // To `AnswerNow`: it has answered by then, or says nothing at all.
-            ToGateway::AnswerNow { .. }
-            | ToGateway::FlowLog { .. }
-            | ToGateway::FlowsTaken { .. }
-            | ToGateway::NamesElsewhere { .. }
-            | ToGateway::ResolveName { .. }
-            | ToGateway::NameAnswered { .. }
-            | ToGateway::PortalsSet { .. }
-            | ToGateway::RelaysSet { .. }
-            | ToGateway::ClientCandidates { .. }
-            | ToGateway::Refused { .. }
-            | ToGateway::Unsupported { .. } => {}
-        }
-    }
-
     // The reference.
 
     pub(crate) fn holds(&self, number: u16) -> usize {
@@ -782,15 +322,6 @@ impl World {
     }
 }
 
-pub(crate) fn resolved(name: &str) -> ResolvedName {
-    ResolvedName {
-        name: name.to_owned(),
-        ipv4: true,
-        ipv6: false,
-        existence: Existence::Exists,
-    }
-}
-
 fn snapshot(rows: &BTreeMap<EntityId, Entity>, seq: u64) -> Snapshot {
     fn of<T: culvert_store::Kind>(rows: &BTreeMap<EntityId, Entity>) -> Vec<T> {
         rows.values().cloned().filter_map(T::from_entity).collect()
@@ -809,20 +340,4 @@ fn snapshot(rows: &BTreeMap<EntityId, Entity>, seq: u64) -> Snapshot {
         gateways: of(rows),
         relays: of(rows),
     }
-}
-/// The claims of a grant, after a check of its signature, as a gateway does it first.
-pub(crate) fn verify(token: &str) -> GrantClaims {
-    use base64::Engine;
-    use culvert_hub::Signer;
-    use pasetors::keys::AsymmetricPublicKey;
-    use pasetors::token::UntrustedToken;
-    use pasetors::{Public, version4};
-    let public = &keys().public_keys()[0];
-    let public = base64::engine::general_purpose::STANDARD
-        .decode(public)
-        .unwrap();
-    let public = AsymmetricPublicKey::<version4::V4>::from(&public).unwrap();
-    let token = UntrustedToken::<Public, version4::V4>::try_from(token).unwrap();
-    let token = version4::PublicToken::verify(&public, &token, None, None).unwrap();
-    serde_json::from_str(token.payload()).unwrap()
 }
