@@ -39,8 +39,6 @@ pub(super) struct Initiators<'company> {
     /// By the index under which each initiator receives.
     waiting: HashMap<u32, (usize, Instant)>,
     lost: u32,
-    /// The member whose turn it is in [`Self::shake_at`].
-    next: usize,
 }
 
 /// One member.
@@ -48,6 +46,8 @@ pub(super) struct Initiator {
     shaker: Handshaker,
     program: PeerId,
     now: BootTime,
+    /// Its wall clock is ahead of the machine's by so much.
+    ahead: Duration,
     began: Option<Instant>,
 }
 
@@ -75,7 +75,6 @@ impl<'company> Initiators<'company> {
             members: members.collect::<Result<_>>()?,
             waiting: HashMap::new(),
             lost: 0,
-            next: 0,
         })
     }
 
@@ -110,32 +109,6 @@ impl<'company> Initiators<'company> {
             span,
             median: median.context("no handshake has completed")?,
         })
-    }
-
-    /// Handshakes at a rate of so many a second for `span`, by all members in turn. It sleeps in between. Returns how many
-    /// were completed.
-    pub(super) fn shake_at(&mut self, per_s: u32, span: Duration) -> Result<u32> {
-        let began = Instant::now();
-        let mut times = Vec::new();
-        let mut begun = 0;
-        while began.elapsed() < span {
-            let due = (began.elapsed().as_secs_f64() * f64::from(per_s)) as u32;
-            while begun < due {
-                let member = self.next;
-                // An answer to the handshake before, that comes only now, is too late.
-                self.waiting.retain(|_, (other, _)| *other != member);
-                self.begin(member)?;
-                self.next = (member + 1) % self.members.len();
-                begun += 1;
-            }
-            if !self.take(&mut times)? {
-                let next = Duration::from_secs_f64(f64::from(begun + 1) / f64::from(per_s));
-                let rest = next.min(span).saturating_sub(began.elapsed());
-                wait(&self.socket, rest)?;
-            }
-        }
-        self.waiting.retain(|_, (_, began)| began.elapsed() < LOST);
-        Ok(u32::try_from(times.len())?)
     }
 
     /// Handshakes with every member of the company, so that each has a session.
@@ -225,7 +198,7 @@ impl Initiator {
         seed[8..24].copy_from_slice(&elapsed.as_nanos().to_be_bytes());
         let mut shaker = Handshaker::new(seed);
         let now = BootTime::ZERO.saturating_add(BETWEEN);
-        let clock = clock(now)?;
+        let clock = clock(now, Duration::ZERO)?;
         shaker.set_private_key(Some(company.member(number).private_key()), clock);
         shaker.set_up(true, clock);
         let program = shaker.add_peer(own_key().public_key())?;
@@ -233,8 +206,19 @@ impl Initiator {
             shaker,
             program,
             now,
+            ahead: Duration::ZERO,
             began: None,
         })
+    }
+
+    /// Its wall clock is ahead of the machine's by so much.
+    pub(super) fn ahead_by(mut self, ahead: Duration) -> Self {
+        self.ahead = ahead;
+        self
+    }
+
+    fn clock(&self) -> Result<Clock> {
+        clock(self.now, self.ahead)
     }
 
     fn is_rested(&self) -> bool {
@@ -245,7 +229,8 @@ impl Initiator {
     pub(super) fn begin(&mut self) -> Result<Vec<u8>> {
         self.began = Some(Instant::now());
         self.now = self.now.saturating_add(BETWEEN);
-        self.shaker.handle_recheck(self.program, clock(self.now)?);
+        let clock = self.clock()?;
+        self.shaker.handle_recheck(self.program, clock);
         let mut outputs = std::iter::from_fn(|| self.shaker.poll_output());
         let sent = outputs.find_map(|output| match output {
             Output::Send { datagram, .. } => Some(datagram.as_bytes().to_vec()),
@@ -256,7 +241,7 @@ impl Initiator {
 
     /// Takes the response. Returns an empty record, which confirms the keys.
     pub(super) fn complete(&mut self, response: &[u8], from: SocketAddr) -> Result<Vec<u8>> {
-        let clock = clock(self.now)?;
+        let clock = self.clock()?;
         let handled = self.shaker.handle_datagram(response, from, false, clock);
         handled.map_err(|reason| anyhow::anyhow!("a response was refused: {reason}"))?;
         while self.shaker.poll_output().is_some() {}
@@ -272,7 +257,7 @@ impl Initiator {
 
     /// Takes a cookie, which the next initiation shows.
     pub(super) fn take_cookie(&mut self, reply: &[u8], from: SocketAddr) -> Result<()> {
-        let clock = clock(self.now)?;
+        let clock = self.clock()?;
         let handled = self.shaker.handle_datagram(reply, from, false, clock);
         handled.map_err(|reason| anyhow::anyhow!("a cookie was refused: {reason}"))?;
         while self.shaker.poll_output().is_some() {}
@@ -280,9 +265,9 @@ impl Initiator {
     }
 }
 
-/// An initiator's own clock; the wall clock, by which initiations are stamped, is the machine's.
-fn clock(now: BootTime) -> Result<Clock> {
-    let wall = SystemTime::now().duration_since(UNIX_EPOCH)?;
+/// An initiator's own clock; the wall clock, by which initiations are stamped, is the machine's or ahead of it.
+fn clock(now: BootTime, ahead: Duration) -> Result<Clock> {
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH)? + ahead;
     Ok(Clock {
         now,
         wall: Tai64n::from_unix(wall.as_secs(), wall.subsec_nanos()),

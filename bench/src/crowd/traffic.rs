@@ -1,14 +1,15 @@
 //! Traffic of one client beside the handshakes of a company: one TCP flow at two rates of handshakes, and pings beside a
 //! storm of all of them. wireguard-go does the same in the same run.
 //!
-//! Both ends, the flow and the initiators share this machine's processors. The initiators' own part is told.
+//! Both ends, the flow and the initiators share this machine's processors. Initiations are made before the flow begins; the
+//! initiators' remaining part is told.
 
 mod bed;
 mod budget;
 mod flow;
+mod paced;
 mod storm;
 
-use super::initiators::Initiators;
 use super::pings::{Pings, RoundTrips};
 use crate::statistics::median;
 use anyhow::{Context, Result, ensure};
@@ -17,6 +18,7 @@ use budget::Budget;
 use clap::Args;
 use culvert_lab::Implementation;
 use flow::Flow;
+use paced::Paced;
 use std::fs;
 use std::io::Write;
 use std::thread;
@@ -164,12 +166,17 @@ fn asked_in(per_s: u32, span: Duration) -> f64 {
     f64::from(per_s) * (span + RAMP).as_secs_f64()
 }
 
+/// The most handshakes that are begun in one phase: one more than asked in each of its two parts.
+fn most_in(per_s: u32, span: Duration) -> u32 {
+    asked_in(per_s, span).ceil() as u32 + 2
+}
+
 impl Phases {
     /// Without, with, with, without: a drift of the machine is in both alike.
     fn measure(&mut self, bed: &Bed, per_s: u32, span: Duration) -> Result<()> {
+        let (to, count) = (bed.program.address(), 2 * most_in(per_s, span));
+        let mut initiators = bed.server.inside(|| Paced::new(&bed.company, to, count))?;
         let flow = Flow::start(&bed.client, &bed.server, bed.address())?;
-        let to = bed.program.address();
-        let mut initiators = bed.server.inside(|| Initiators::new(&bed.company, to))?;
         for is_with in [false, true, true, false] {
             if !is_with {
                 thread::sleep(RAMP);
