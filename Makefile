@@ -25,7 +25,7 @@ target_dir := $(or $(CARGO_TARGET_DIR),target)
 BENCH_RUN = CULVERT_BIN="$${CULVERT_BIN:-$$(realpath $(target_dir)/release/culvert)}" cargo run --release -p culvert-bench --
 
 .DEFAULT_GOAL := help
-.PHONY: help setup desktop test-desktop bench-desktop test-desktop-lab lint-desktop demo demo-ha test test-scripts test-packages packages packages-desktop packages-arm64 arm64 test-arm64 portable static release reproducible bench bench-quick bench-console bench-crowd bench-relay bench-scale bench-turns day study lint lint-labs lint-containers audit vet vet-import fuzz constant-time handshake-model miri sanitize docs docs-serve rustdoc clean-lab ci rust mutants promises
+.PHONY: help setup desktop test-desktop bench-desktop test-desktop-lab lint-desktop demo demo-ha test test-scripts test-packages packages packages-desktop packages-arm64 packages-desktop-arm64 arm64 test-arm64 portable static release reproducible bench bench-quick bench-console bench-crowd bench-relay bench-scale bench-turns day study lint lint-labs lint-containers audit vet vet-import fuzz constant-time handshake-model miri sanitize docs docs-serve rustdoc clean-lab ci rust mutants promises
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -102,6 +102,10 @@ packages-desktop: setup ## The Debian package of the window of the release build
 	@scripts/setup.sh desktop
 	cargo build --release --locked --manifest-path desktop/Cargo.toml --workspace
 	@packaging/build-desktop desktop/target/release/culvert-desktop $(target_dir)/debian
+
+packages-desktop-arm64: setup ## The same for arm64, with GTK for arm64 from Debian
+	@program=$$(scripts/arm64.sh build-desktop release) && \
+		CULVERT_CROSS_ROOT=$(abspath $(target_dir))/arm64-gtk packaging/build-desktop "$$program" $(target_dir)/debian
 
 portable: rust ## Whether the pure crates compile for Windows and macOS, where Rust's libraries of these are installed
 	cargo xtask portable

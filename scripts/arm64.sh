@@ -73,8 +73,15 @@ if [ "$what" = build-desktop ]; then
         if [ ! -d "$root" ]; then
             rm -rf "$root.unfinished"
             log=$(mktemp)
+            # A Debian package of the window depends on the versions that these packages say of their libraries.
+            # shellcheck disable=SC2016
+            versions='export APT_CONFIG=$MMDEBSTRAP_APT_CONFIG; cd "$1" && apt-get --quiet download libadwaita-1-0 libc6 \
+                libcairo-gobject2 libcairo2 libgcc-s1 libgdk-pixbuf-2.0-0 libglib2.0-0 libgraphene-1.0-0 libgtk-4-1 \
+                libpango-1.0-0 &&
+                for package in *.deb; do dpkg-deb --info "$package" shlibs >>shlibs && rm "$package"; done'
             mmdebstrap --arch=arm64 --variant=extract --include=libadwaita-1-dev,libc6-dev \
-                --aptopt='Acquire::Languages "none"' bookworm "$root.unfinished" >"$log" 2>&1 || {
+                --aptopt='Acquire::Languages "none"' --extract-hook="$versions" \
+                bookworm "$root.unfinished" >"$log" 2>&1 || {
                 tail -n 15 "$log" >&2
                 echo "arm64.sh: mmdebstrap failed, see above: are Debian's packages reachable?" >&2
                 exit 1
