@@ -1,9 +1,11 @@
 //! The one task that has the hub: what happens goes to it one after the other, and what comes out
 //! it hands to the sessions and to the database, waiting for neither.
 
+use super::clock_watch::ClockWatch;
 use super::lease::Lease;
 use super::pulse::Pulse;
 use super::recorder::{Record, Recorder, Told, WrittenFlows};
+use culvert_base::{BootTime, UnixTime};
 use culvert_hub::limits::{MAX_QUEUED_MESSAGES, MAX_QUEUED_TO_GATEWAY};
 use culvert_hub::{
     ClientJoin, ClientView, DeviceEndpointView, Explained, GatewayJoin, GatewayView, Hub,
@@ -11,7 +13,7 @@ use culvert_hub::{
 };
 use culvert_ids::{ClientId, GatewayId, ResourceId};
 use culvert_link::write_log;
-use culvert_portal_base::now;
+use culvert_portal_base::{boot_time, now};
 use culvert_store::{Change, Grant, MachineId, Seen, SeenMachine};
 use culvert_wire::messages::{
     FromClient, FromGateway, FromRelay, PortalSet, ReasonCode, Sequenced, ToClient, ToGateway,
@@ -37,6 +39,10 @@ const MAX_WRITTEN: usize = 1_024;
 
 /// The longest sleep until the hub's next timeout: the wall clock may be set in between.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+/// The clock counts as set once it differs by this from what it was at the last look and the time since. Gateways allow
+/// for twice as much.
+const CLOCK_SET: Duration = Duration::from_secs(30);
 
 /// The interval at which it is recorded that machines are still there.
 const SEEN_EVERY: Duration = Duration::from_secs(60);
@@ -253,6 +259,7 @@ impl HubHandle {
             sessions: BTreeMap::new(),
             written,
             lease,
+            clock: ClockWatch::new(CLOCK_SET, clocks()),
         };
         (handle, actor.work((received, asked), left, flows))
     }
@@ -395,6 +402,11 @@ impl HubHandle {
     }
 }
 
+/// The wall clock and the time since the boot.
+fn clocks() -> (UnixTime, BootTime) {
+    (now().unix_time(), boot_time())
+}
+
 /// The task's own.
 struct HubActor {
     hub: Hub,
@@ -403,6 +415,7 @@ struct HubActor {
     sessions: BTreeMap<SessionId, SessionEnd>,
     written: mpsc::Sender<WrittenFlows>,
     lease: Lease,
+    clock: ClockWatch,
 }
 
 /// Something that the hub has to do.
@@ -455,6 +468,9 @@ impl HubActor {
             // While the lease does not hold, another portal may lead: nothing is decided.
             if !self.may_act(&mut questions).await {
                 break;
+            }
+            if self.clock.was_set(clocks()) {
+                self.hub.handle_clock_set(COME_BACK_WITHIN_S, now());
             }
             self.handle(event);
             self.hand_out();

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+mod clock_watch;
 mod conductor;
 mod country;
 mod election;

@@ -4,6 +4,7 @@ mod asks;
 mod candidates;
 mod changes;
 mod clients;
+mod clock;
 mod drain;
 mod flows;
 mod gateways;
@@ -211,37 +212,7 @@ impl Hub {
     /// let them in, and `within_s` seconds at most. Grants stay in force. Afterwards, the hub may be polled for its output
     /// alone.
     pub fn handle_stop(&mut self, within_s: u32) {
-        let sessions = self.sessions.gateways_first();
-        let reason = reasons::brief(ReasonCode::TryLater, "the portal is stopping");
-        for (number, session) in sessions.iter().enumerate() {
-            let spread = number as u64 * u64::from(within_s) / sessions.len() as u64;
-            let place = spread.min(number as u64 / limits::COME_BACK_PER_S);
-            let wait_s = u32::try_from(place).unwrap_or(within_s).saturating_add(1);
-            match self.sessions.party(*session) {
-                Some(Party::Gateway(_)) => self.outbox.tell_gateway(
-                    *session,
-                    ToGateway::Refused {
-                        reason: reason.clone(),
-                        retry_after_s: Some(wait_s),
-                    },
-                ),
-                Some(Party::Relay(_)) => self.outbox.tell_relay(
-                    *session,
-                    ToRelay::Refused {
-                        reason: reason.clone(),
-                        retry_after_s: Some(wait_s),
-                    },
-                ),
-                Some(Party::Client(_)) | None => self.outbox.tell_client(
-                    *session,
-                    ToClient::Refused {
-                        reason: reason.clone(),
-                        retry_after_s: Some(wait_s),
-                    },
-                ),
-            }
-            self.outbox.close(*session, ReasonCode::TryLater);
-        }
+        self.send_away("the portal is stopping", within_s);
     }
 
     /// The next output; none until something happens.

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod applications;
+mod clock;
 mod dns_rules;
 mod ended_access;
 mod flows;
