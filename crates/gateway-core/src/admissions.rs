@@ -1,4 +1,5 @@
-//! Plain WireGuard devices that are admitted without a grant: they have a tunnel and may reach nothing (ADR 0062).
+//! Plain WireGuard devices that are admitted without a grant: they have a tunnel and reach no resource (ADR 0062). Those whose
+//! DNS server is this gateway may ask for names (ADR 0068).
 
 use culvert_base::BootTime;
 use culvert_ids::ClientId;

@@ -10,6 +10,7 @@ use culvert_ids::ClientId;
 use culvert_policy::gate::{self, GateTable};
 use culvert_policy::{GrantError, Prefix, Target};
 use culvert_wire::PresharedKey;
+use culvert_wire::messages::AdmittedDevice;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -85,11 +86,11 @@ impl DataPlane {
     }
 
     /// Makes peer and table entry of a client anew from its grants. Without a grant, one that is `admitted` is a peer that
-    /// may reach nothing.
+    /// reaches no resource.
     pub(super) fn rebuild(
         &mut self,
         client: ClientId,
-        (held, admitted): (&Grants, Option<Identity>),
+        (held, admitted): (&Grants, Option<&AdmittedDevice>),
         names: &Names,
         network: Option<&Network>,
     ) -> Result<(), GrantFault> {
@@ -130,7 +131,7 @@ impl DataPlane {
             }
         }
         let Some(latest) = latest else {
-            self.set_without_grant(client, admitted);
+            self.set_without_grant(client, admitted, network);
             return Ok(());
         };
         let claims = &latest.claims;
@@ -160,10 +161,17 @@ impl DataPlane {
 
 impl DataPlane {
     /// A client without a grant stays a peer where it is admitted, and nobody else has its key or an address of it. In the
-    /// table it has addresses and no grant, so that its packets are dropped for that reason.
-    fn set_without_grant(&mut self, client: ClientId, admitted: Option<Identity>) {
-        let admitted = admitted.filter(|identity| !self.clients.conflict_with(identity));
-        let Some(identity) = admitted else {
+    /// table it has addresses and no grant, so that its packets are dropped for that reason. Only its DNS questions are not,
+    /// where the admission allows them.
+    fn set_without_grant(
+        &mut self,
+        client: ClientId,
+        admitted: Option<&AdmittedDevice>,
+        network: Option<&Network>,
+    ) {
+        let admitted = admitted.map(|device| (Identity::from(device), device.dns));
+        let admitted = admitted.filter(|(identity, _)| !self.clients.conflict_with(identity));
+        let Some((identity, dns)) = admitted else {
             self.remove(client);
             return;
         };
@@ -174,7 +182,12 @@ impl DataPlane {
             self.table.remove_client(before);
         }
         let addresses: Vec<IpAddr> = vec![identity.ipv4.into(), identity.ipv6.into()];
+        let at = network.filter(|_| dns).map(Network::plain_dns);
         let entry = gate::ClientGrants::new(key, addresses, Vec::new());
+        let entry = entry.map(|entry| match at {
+            Some(at) => entry.with_site_dns(gate::SiteDns::without_grant(at)),
+            None => entry,
+        });
         let entered = entry.and_then(|entry| self.table.set_client(entry));
         if entered.is_err() {
             // The table has no room, so the device is no peer either.

@@ -6,7 +6,7 @@
 use super::clients::Clients;
 use culvert_base::BootTime;
 use culvert_control::ControlSession;
-use culvert_policy::gate::{End, FlowRecord};
+use culvert_policy::gate::{End, FlowRecord, SiteDns};
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{EndedFlow, FlowEnd, FlowReport, MAX_FLOWS_PER_REPORT};
 use std::collections::VecDeque;
@@ -100,10 +100,10 @@ impl Flows {
             return;
         }
         self.lost += lost;
-        // Questions about names are none to a resource.
+        // Questions about names are none to a resource. Those of plain devices count as of a resource that they have a grant for.
         let is_question = |record: &FlowRecord| {
             let to = SocketAddr::new(record.remote, record.remote_port);
-            Some(to) == site_dns
+            Some(to) == site_dns || record.grant == SiteDns::NO_GRANT
         };
         for record in records.into_iter().filter(|record| !is_question(record)) {
             match ended(&record) {

@@ -180,6 +180,8 @@ pub(super) struct Announced {
     pub(super) tells_endpoints: bool,
     /// It asks for names of such devices at other sites, and resolves names for others.
     pub(super) knows_site_names: bool,
+    /// It answers DNS questions of admitted devices without a grant.
+    pub(super) answers_admitted: bool,
 }
 
 impl Announced {
@@ -211,6 +213,7 @@ impl Announced {
             answers_plain: features.contains(&GatewayFeature::PlainDns),
             tells_endpoints: features.contains(&GatewayFeature::DeviceEndpoints),
             knows_site_names: features.contains(&GatewayFeature::SiteNames),
+            answers_admitted: features.contains(&GatewayFeature::AdmittedDns),
         };
         announced.replace_candidates(candidates);
         announced

@@ -135,6 +135,9 @@ pub struct GatewayView {
     /// It finds names of such devices at other sites, and those of its own for others.
     #[serde(default)]
     pub knows_site_names: bool,
+    /// It answers DNS questions of such devices that have no grant.
+    #[serde(default)]
+    pub answers_admitted: bool,
 }
 
 /// An explanation of a client's access to a resource, or of its denial, at this time.

@@ -1,5 +1,6 @@
 //! Names for plain WireGuard devices: the first gateway answers their DNS queries, if it can (ADR 0056), and has names of other
-//! sites resolved by the gateways there (ADR 0061).
+//! sites resolved by the gateways there (ADR 0061). It does so whatever the device may use now, so that resources by name that
+//! are added later need no other file (ADR 0068).
 
 use super::{Caller, Service};
 use culvert_base::quoted;
@@ -15,10 +16,17 @@ use std::net::IpAddr;
 
 const _: () = assert!(NAME_SHARES as usize == MAX_PLAIN_CLIENT_GATEWAYS);
 
-/// Names that a device can't find with a DNS server in its file, and the price of that server.
-const LIMITS: [&str; 3] = [
-    "The device asks its first gateway for all names, public ones too. While that is away, or the device has no access there, it \
-     finds no name until its tunnel is switched off.",
+/// The price of the DNS server in a file.
+const ALL_NAMES: &str = "The device asks its first gateway for all names, public ones too. While that is away, it finds no name until \
+                         its tunnel is switched off. Without the line `DNS` in its file, it goes on asking its own servers and finds \
+                         no resource by name.";
+
+/// The same where the first gateway answers nobody without a grant.
+const ALL_NAMES_BY_GRANT: &str = "The device asks its first gateway for all names, public ones too. While that is away, or the device \
+                                  has no access there, it finds no name until its tunnel is switched off.";
+
+/// Names that a device can't find with a DNS server in its file.
+const LIMITS: [&str; 2] = [
     "Other hosts of private networks are not found by name: answers with their addresses are withheld.",
     "The gateway passes no DNSSEC signatures on, so a device that insists on them finds no name.",
 ];
@@ -33,8 +41,9 @@ const EARLIER_FILE: &str = "Names of resources at the sites of other gateways ar
 const NONE_BY_NAME: &str = "The file has no DNS server, because no policy gives the owner a resource by name. One that is added \
                             later needs a new file.";
 
-const NO_ACCESS_AT_FIRST: &str = "The file has no DNS server, and resources by name are not found: the first gateway answers \
-                                  devices that have access there, and no policy gives the owner a resource at its site.";
+const NO_ACCESS_AT_FIRST: &str = "The file has no DNS server, and resources by name are not found: the first gateway is of an earlier \
+                                  version, which answers devices that have access there, and no policy gives the owner a resource \
+                                  at its site. Update it, and give the device a new file.";
 
 const EARLIER_VERSION: &str = "Resources by name are refused, because the first gateway is of an earlier version and answers \
                                no device with such a file: update it, and give the device a new file.";
@@ -54,6 +63,8 @@ pub(super) struct NamesOfDevice {
 /// The ability of a gateway to answer devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answers {
+    /// The same as [`Self::OfAllSites`], and devices without a grant too.
+    WithoutGrant,
     /// With names of other sites, and addresses of shares.
     OfAllSites,
     /// With names of its own site, and addresses of all of the ranges.
@@ -66,11 +77,12 @@ enum Answers {
 impl Answers {
     fn of(sessions: &[GatewayView], gateway: &store::Gateway) -> Self {
         let session = sessions.iter().find(|it| it.gateway == gateway.id);
-        match session.map(|session| (session.answers_plain, session.knows_site_names)) {
-            Some((true, true)) => Self::OfAllSites,
-            Some((true, false)) => Self::OfItsSite,
-            Some((false, _)) => Self::No,
+        match session {
             None => Self::Unknown,
+            Some(session) if !session.answers_plain => Self::No,
+            Some(session) if !session.knows_site_names => Self::OfItsSite,
+            Some(session) if !session.answers_admitted => Self::OfAllSites,
+            Some(_) => Self::WithoutGrant,
         }
     }
 }
@@ -118,56 +130,48 @@ fn names_of(
         limits: vec![limit.to_owned()],
         ..NamesOfDevice::default()
     };
-    let live = || gateways.iter().filter(|row| row.revoked.is_none());
     let by_name = usable
         .iter()
         .filter(|row| row.target.kind == TargetKind::Dns);
     let by_name: BTreeSet<SiteId> = by_name.map(|row| row.site).collect();
-    let Some(first) = live().next().filter(|_| !by_name.is_empty()) else {
-        return without(NONE_BY_NAME);
+    let mut live = gateways.iter().filter(|row| row.revoked.is_none());
+    let Some(first) = live.next() else {
+        return NamesOfDevice::default();
     };
-    let (at_first, has_shares) = (by_name.contains(&first.site), device.name_shares);
-    if !has_shares && !at_first {
-        return without(EARLIER_FILE);
+    let answers = Answers::of(sessions, first);
+    let has_shares = device.name_shares;
+    let whatever_is_used = has_shares && answers == Answers::WithoutGrant;
+    if !whatever_is_used && let Err(limit) = may_answer(device, first, usable, &by_name, answers) {
+        return without(limit);
     }
-    if !usable.iter().any(|row| row.site == first.site) {
-        return without(NO_ACCESS_AT_FIRST);
+    let others = live.filter(|row| whatever_is_used || by_name.contains(&row.site));
+    let others: Vec<_> = others.collect();
+    let mut limits = vec![match whatever_is_used {
+        true => ALL_NAMES.to_owned(),
+        false => ALL_NAMES_BY_GRANT.to_owned(),
+    }];
+    limits.extend(LIMITS.map(str::to_owned));
+    if !others.is_empty() {
+        limits.push(match has_shares {
+            true => AT_OTHER_SITES.to_owned(),
+            false => EARLIER_FILE.to_owned(),
+        });
     }
-    match Answers::of(sessions, first) {
-        Answers::OfItsSite if !has_shares => {}
-        Answers::OfAllSites => {}
-        Answers::OfItsSite | Answers::No => return without(EARLIER_VERSION),
-        Answers::Unknown => return without(NOT_CONNECTED),
-    }
-    let mut limits: Vec<String> = LIMITS.map(str::to_owned).to_vec();
-    let is_elsewhere = |row: &&store::Gateway| row.id != first.id && by_name.contains(&row.site);
-    let mut at_other_sites = live().filter(is_elsewhere).peekable();
-    if at_other_sites.peek().is_some() {
-        limits.push(
-            if has_shares {
-                AT_OTHER_SITES
-            } else {
-                EARLIER_FILE
-            }
-            .to_owned(),
-        );
-    }
-    let server = IpAddr::from(first.ipv4);
     let mut networks = BTreeMap::new();
     // The store has checked the ranges.
     if has_shares {
-        for row in at_other_sites {
+        for row in others {
             networks.insert(row.site, share_of(device, row, ranges));
-            if matches!(Answers::of(sessions, row), Answers::OfItsSite | Answers::No) {
-                let name = quoted(&row.name);
-                limits.push(format!(
-                    "Resources by name at the site of {name} are refused, because this gateway is of an earlier version: \
-                     update it."
-                ));
-            }
+            limits.extend(
+                earlier_at_other_site(sessions, row).filter(|_| by_name.contains(&row.site)),
+            );
         }
     }
-    let mut at_server = match (at_first, has_shares) {
+    let server = IpAddr::from(first.ipv4);
+    let mut at_server = match (
+        whatever_is_used || by_name.contains(&first.site),
+        has_shares,
+    ) {
         (true, true) => share_of(device, first, ranges),
         (true, false) => {
             let whole = [&ranges.names_ipv4, &ranges.names_ipv6];
@@ -182,6 +186,47 @@ fn names_of(
         dns: vec![server],
         limits,
     }
+}
+
+/// The reason for which a first gateway that answers nobody without a grant is no DNS server, or a device with an earlier file
+/// has none.
+fn may_answer(
+    device: &store::Client,
+    first: &store::Gateway,
+    usable: &[store::Resource],
+    by_name: &BTreeSet<SiteId>,
+    answers: Answers,
+) -> Result<(), &'static str> {
+    if answers == Answers::Unknown {
+        return Err(NOT_CONNECTED);
+    }
+    if by_name.is_empty() {
+        return Err(NONE_BY_NAME);
+    }
+    if !device.name_shares && !by_name.contains(&first.site) {
+        return Err(EARLIER_FILE);
+    }
+    if !usable.iter().any(|row| row.site == first.site) {
+        return Err(NO_ACCESS_AT_FIRST);
+    }
+    match answers {
+        Answers::OfItsSite if !device.name_shares => Ok(()),
+        Answers::WithoutGrant | Answers::OfAllSites => Ok(()),
+        Answers::OfItsSite | Answers::No | Answers::Unknown => Err(EARLIER_VERSION),
+    }
+}
+
+/// Names of another site are refused where its gateway is known to be of an earlier version.
+fn earlier_at_other_site(sessions: &[GatewayView], row: &store::Gateway) -> Option<String> {
+    let answers = Answers::of(sessions, row);
+    let is_earlier = matches!(answers, Answers::OfItsSite | Answers::No);
+    is_earlier.then(|| {
+        let name = quoted(&row.name);
+        format!(
+            "Resources by name at the site of {name} are refused, because this gateway is of an earlier version: \
+             update it."
+        )
+    })
 }
 
 /// The share of the ranges for names that a gateway of the device has by its place in the file.

@@ -346,6 +346,7 @@ fn admitted_device() -> AdmittedDevice {
         client_key: PublicKey::from_bytes([9; 32]),
         client_ipv4: "100.111.222.133".parse().unwrap(),
         client_ipv6: "fd00:2021:1111:2222:3333:4444:5555:6666".parse().unwrap(),
+        dns: true,
     }
 }
 

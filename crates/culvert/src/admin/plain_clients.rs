@@ -63,6 +63,8 @@ pub(super) struct FileArguments {
     /// The portal does not keep the one that the device was added with: it is for that file.
     #[arg(long = "endpoint", value_name = "HOST:PORT")]
     endpoints: Vec<String>,
+    #[command(flatten)]
+    dns: DnsArguments,
 }
 
 #[derive(Debug, Args)]
@@ -75,6 +77,23 @@ pub(super) struct RekeyArguments {
     key: KeyArguments,
 }
 
+/// The DNS server in the file.
+#[derive(Clone, Copy, Debug, Args)]
+struct DnsArguments {
+    /// Leave the DNS server out of the file: the device goes on asking its own, and finds no resource by name
+    #[arg(long)]
+    no_dns: bool,
+}
+
+impl DnsArguments {
+    fn apply(self, file: PlainClientFile) -> PlainClientFile {
+        match self.no_dns {
+            true => delivery::without_dns(file),
+            false => file,
+        }
+    }
+}
+
 /// The ways to the gateways.
 #[derive(Debug, Args)]
 struct Through {
@@ -85,13 +104,15 @@ struct Through {
     /// gateway reports]
     #[arg(long = "endpoint", value_name = "HOST:PORT")]
     endpoints: Vec<String>,
+    #[command(flatten)]
+    dns: DnsArguments,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   culvert admin plain-client add phone --actor ada --qr
   culvert admin plain-client add router --actor ada --out router.conf \\
-    --endpoint vpn.example.com:51820
+    --endpoint vpn.example.com:51820 --no-dns
   culvert admin plain-client add backup --actor backup --out backup.conf \\
     --gateway gate-1 --endpoint gate-1=vpn.example.com:51820 \\
     --gateway depot --endpoint depot=depot.example.com:51820
@@ -129,6 +150,7 @@ async fn add(shell: &mut Shell, add: AddArguments) -> Result<(), Failure> {
     let nothing_else = Query::default();
     let added = shell.api.post("/plain-clients", &nothing_else, &new);
     let file: PlainClientFile = uninterrupted(added, UNKNOWN).await?;
+    let file = add.through.dns.apply(file);
     match delivery.deliver("added", &file, &key) {
         Err(failure) if key.is_new() => Err(lost(&mut shell.api, &file.client, &failure).await),
         delivered => delivered,
@@ -149,6 +171,7 @@ async fn file(shell: &mut Shell, arguments: &FileArguments) -> Result<(), Failur
     let given = (!endpoints.is_empty()).then(|| endpoints.join(","));
     let query = Query::default().with_some("endpoints", given);
     let file: PlainClientFile = shell.api.get(&path, &query).await?;
+    let file = arguments.dns.apply(file);
     match &arguments.out {
         Some(out) => print_file(shell.format, &file, out),
         None => delivery::print(shell.format, &file),
@@ -169,6 +192,7 @@ async fn rekey(shell: &mut Shell, rekey: RekeyArguments) -> Result<(), Failure> 
     let path = format!("{PREFIX}/plain-clients/{}/key", client.id);
     let changed = shell.api.post_at(&path, rekey.seen.if_version, &body);
     let file: PlainClientFile = uninterrupted(changed, UNKNOWN_KEY).await?;
+    let file = rekey.through.dns.apply(file);
     delivery.deliver("changed", &file, &key).map_err(|failure| {
         let (name, id) = (quoted(&file.client.name), file.client.id);
         let text = match key.is_new() {

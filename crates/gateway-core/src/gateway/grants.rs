@@ -1,7 +1,6 @@
 //! The end and the change of grants.
 
 use super::Gateway;
-use crate::clients::Identity;
 use crate::grants::Held;
 use crate::journal::AccessEvent;
 use crate::services::ChangedServices;
@@ -157,13 +156,13 @@ impl Gateway {
     /// Makes peer and table entry of a client anew from its grants.
     pub(super) fn rebuild(&mut self, client: ClientId) -> Result<(), GrantFault> {
         self.dns.plain.grants_changed(client);
-        if self.grants.of_client(client).next().is_none() {
+        let admitted = self.admissions.get(client);
+        let admitted = admitted.filter(|device| device.client_key != self.options.public_key);
+        let may_ask = admitted.is_some_and(|device| device.dns);
+        if !may_ask && self.grants.of_client(client).next().is_none() {
             self.dns.plain.forget(client);
         }
         let network = self.network.as_ref();
-        let admitted = self.admissions.get(client).cloned();
-        let admitted = admitted.filter(|device| device.client_key != self.options.public_key);
-        let admitted = admitted.as_ref().map(Identity::from);
         self.data_plane
             .rebuild(client, (&self.grants, admitted), &self.dns.names, network)
     }

@@ -116,6 +116,7 @@ impl Gateway {
                 GatewayFeature::PlainDns,
                 GatewayFeature::DeviceEndpoints,
                 GatewayFeature::SiteNames,
+                GatewayFeature::AdmittedDns,
             ],
         };
         self.outputs.push(Output::ToPortal(hello));

@@ -18,13 +18,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 impl Gateway {
-    /// The plain WireGuard device that has the address in the tunnel, and a grant.
+    /// The plain WireGuard device that has the address in the tunnel, and a grant or an admission to ask for names.
     #[must_use]
     pub fn plain_client_at(&self, address: IpAddr) -> Option<ClientId> {
         let owner = self.data_plane.table().owner(address)?;
         let client = self.data_plane.clients().of_gate_key(owner.peer())?;
+        let admitted = self.admissions.get(client);
+        let may_ask = admitted.is_some_and(|device| device.dns);
         let mut held = self.grants.of_client(client);
-        held.any(|held| held.claims.plain).then_some(client)
+        (may_ask || held.any(|held| held.claims.plain)).then_some(client)
     }
 
     /// A device sent a DNS query. It gets its answer by [`Output::AnswerPlain`], now or later, or none where it is no query.

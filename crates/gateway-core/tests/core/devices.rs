@@ -25,6 +25,7 @@ fn admitted(number: u8) -> AdmittedDevice {
         client_key: claims.client_key,
         client_ipv4: claims.client_ipv4,
         client_ipv6: claims.client_ipv6,
+        dns: false,
     }
 }
 

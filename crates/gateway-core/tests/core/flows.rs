@@ -3,7 +3,7 @@
 use crate::play::{Play, claims, client_ipv4, grant_id, resource_id};
 use culvert_gateway_core::MAX_WAITING_FLOWS;
 use culvert_packet::ip::Protocol;
-use culvert_policy::gate::{DropReason, End, FlowRecord, PeerKey, Tally};
+use culvert_policy::gate::{DropReason, End, FlowRecord, PeerKey, SiteDns, Tally};
 use culvert_wire::messages::{
     FlowEnd, FlowReport, FromGateway, GatewayFeature, MAX_FLOWS_PER_REPORT, ToGateway,
 };
@@ -114,6 +114,18 @@ fn a_report_says_who_reached_what_when_how_much_and_why_it_ended() {
     assert_eq!(flow.started.unix_ms(), play.unix_ms() - 10_000);
     assert_eq!((flow.sent_bytes, flow.sent_packets), (100, 1));
     assert_eq!((flow.received_bytes, flow.received_packets), (2_000, 2));
+}
+
+#[test]
+fn questions_of_a_device_without_a_grant_are_not_told() {
+    let mut play = watched();
+    let question = FlowRecord {
+        grant: SiteDns::NO_GRANT,
+        ..record(&play, 53, Some(End::Idle))
+    };
+    play.gateway.handle_flows(vec![question], 0, play.now());
+    play.execute();
+    assert_eq!(reports(&mut play), []);
 }
 
 #[test]

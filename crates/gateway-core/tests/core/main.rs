@@ -6,6 +6,7 @@
     reason = "a test that can't go on fails"
 )]
 
+mod admitted_dns;
 mod any_order;
 mod backlog;
 mod devices;

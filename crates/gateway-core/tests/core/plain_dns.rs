@@ -89,7 +89,7 @@ fn response(query: &[u8], code: u8, records: &[(u16, Vec<u8>)]) -> Vec<u8> {
 pub(crate) fn ask_from(play: &mut Play, client: u8, port: u16, name: &str, kind: u16) {
     let from = SocketAddr::new(client_ipv4(client).into(), port);
     let asker = play.gateway.plain_client_at(from.ip());
-    let asker = asker.expect("it is a plain device with a grant");
+    let asker = asker.expect("it is a plain device that may ask");
     let (query, now) = (query(name, kind), play.now());
     let origin = (from, Transport::Udp);
     play.gateway.handle_plain_query(asker, &query, origin, now);
@@ -124,7 +124,7 @@ pub(crate) fn parse_answer(bytes: &[u8]) -> (u8, Vec<IpAddr>) {
 }
 
 /// The oldest answer: its code and addresses. Each address is in force in the table of the time.
-fn answer(play: &mut Play, client: u8) -> Option<(u8, Vec<IpAddr>)> {
+pub(crate) fn answer(play: &mut Play, client: u8) -> Option<(u8, Vec<IpAddr>)> {
     if play.answers.is_empty() {
         return None;
     }
@@ -150,7 +150,7 @@ fn answer(play: &mut Play, client: u8) -> Option<(u8, Vec<IpAddr>)> {
 }
 
 /// The system's resolver answers the oldest question.
-fn look_up(play: &mut Play, code: u8, records: &[(u16, Vec<u8>)]) {
+pub(crate) fn look_up(play: &mut Play, code: u8, records: &[(u16, Vec<u8>)]) {
     let (client, id, query) = play.lookups.remove(0);
     let answer = response(&query, code, records);
     let now = play.now();

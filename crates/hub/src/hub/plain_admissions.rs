@@ -1,7 +1,9 @@
-//! Plain WireGuard devices that gateways admit without a grant (ADR 0062).
+//! Plain WireGuard devices that gateways admit without a grant (ADR 0062, ADR 0068).
 //!
 //! A condition about the address is judged by where a gateway hears the device. A gateway hears nobody whose key it does not
 //! know. So it is told the keys of devices that such a condition concerns, whether they have a grant or not.
+//!
+//! The first gateway in a device's file is its DNS server. It answers the device without a grant too.
 
 use super::Hub;
 use culvert_ids::{ClientId, GatewayId};
@@ -68,17 +70,30 @@ impl Hub {
         }
     }
 
-    /// The device, if the gateway is to admit it: it may have access by where it is.
+    /// The device, if the gateway is to admit it: it may have access by where it is, or asks the gateway for names.
     fn admission(&self, client: ClientId, gateway: GatewayId) -> Option<AdmittedDevice> {
         let admitted = self.directory.admit_client(client).ok();
         let row = admitted.filter(|row| row.gateways.contains(&gateway))?;
+        let dns = self.answers_without_grant(row, gateway);
         let may_serve = self.directory.may_serve(gateway);
-        (may_serve && self.depends_on_address(row, gateway)).then_some(AdmittedDevice {
+        (may_serve && (dns || self.depends_on_address(row, gateway))).then_some(AdmittedDevice {
             client,
             client_key: row.public_key,
             client_ipv4: row.ipv4,
             client_ipv6: row.ipv6,
+            dns,
         })
+    }
+
+    /// True if the gateway is the device's DNS server, and needs no grant to answer it. The device could have grants.
+    fn answers_without_grant(&self, row: &Client, gateway: GatewayId) -> bool {
+        let session = self.sessions.gateways.get(gateway);
+        let knows_how = session.is_some_and(|session| session.announced.answers_admitted);
+        let server = self.name_server_of(row);
+        knows_how
+            && server.is_some_and(|(_, server)| server.id == gateway)
+            && self.shows_addresses()
+            && self.has_address_in_range(row)
     }
 
     /// True if a condition about the address decides on a resource that the device reaches through the gateway.

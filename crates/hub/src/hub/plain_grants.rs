@@ -132,7 +132,7 @@ impl Hub {
     }
 
     /// True if a plain device's addresses are of the networks of today: nothing gives it others but a new file.
-    fn has_address_in_range(&self, client: &Client) -> bool {
+    pub(super) fn has_address_in_range(&self, client: &Client) -> bool {
         let ranges = &self.directory.settings().ranges;
         let holds = |text: &str, len, address| {
             Range::parse(text, len).is_ok_and(|range| range.contains(address))

@@ -97,6 +97,7 @@ impl Hub {
                 load: session.load.last(),
                 answers_plain: session.announced.answers_plain,
                 knows_site_names: session.announced.knows_site_names,
+                answers_admitted: session.announced.answers_admitted,
                 relays: {
                     let given = self.relays.given.get(&gateway);
                     let relays = given.iter().flat_map(|given| &given.relays);

@@ -12,6 +12,7 @@ mod gateways;
 mod inbound;
 mod model;
 mod pages;
+mod plain_dns;
 mod plain_endpoints;
 mod plain_grants;
 mod portals;

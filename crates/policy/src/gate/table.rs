@@ -122,7 +122,7 @@ impl Mapping {
 pub struct SiteDns {
     /// Of the gateway, by UDP and TCP.
     pub at: SocketAddr,
-    /// The grant to names by which the client may ask.
+    /// The grant to names by which the client may ask, or [`SiteDns::NO_GRANT`].
     pub grant: GrantId,
     /// The resource of that grant.
     pub resource: ResourceId,
@@ -317,6 +317,20 @@ impl ClientGrants {
 }
 
 impl SiteDns {
+    /// Stands for the grant of a client that may ask without one: no grant has this id.
+    pub const NO_GRANT: GrantId = GrantId::from_bytes([0; 16]);
+
+    /// A client may ask without a grant, until it has another entry in the table.
+    #[must_use]
+    pub const fn without_grant(at: SocketAddr) -> Self {
+        Self {
+            at,
+            grant: Self::NO_GRANT,
+            resource: ResourceId::from_bytes([0; 16]),
+            expires: BootTime::MAX,
+        }
+    }
+
     fn is(self, destination: IpAddr, service: Service) -> bool {
         let port = self.at.port();
         destination == self.at.ip() && [Service::Udp(port), Service::Tcp(port)].contains(&service)

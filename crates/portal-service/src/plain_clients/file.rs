@@ -19,7 +19,8 @@ const MAX_OVERLAPS_NAMED: usize = 8;
 const LIMITS: [&str; 6] = [
     "The device uses the gateways of its file alone. When one is away, the device has no access to its site until the \
      gateway is back or the device has a file with another one.",
-    "The networks in the file are those of now. Resources that are added later need a new file. Access that ends does so at once.",
+    "The networks in the file are those of now. Resources by address that are added later need a new file. Access that ends does so \
+     at once.",
     "Rules about applications can't be enforced on the device, so resources with such a rule are refused.",
     "Conditions about the operating system deny, because nobody reports it of the device.",
     "Conditions about the public address or country are judged by the address at which the gateway hears the device. It \
@@ -38,6 +39,8 @@ pub(super) struct SiteGateway {
 #[derive(Default)]
 pub(super) struct Networks {
     of_site: BTreeMap<SiteId, BTreeSet<Prefix>>,
+    /// The sites of the resources.
+    sites: BTreeSet<SiteId>,
     /// The number of resources beyond those that a device gets.
     left_out: usize,
     names: NamesOfDevice,
@@ -53,6 +56,7 @@ impl Networks {
         }
         let names = NamesOfDevice::default();
         Self {
+            sites: of_site.keys().copied().collect(),
             of_site,
             left_out,
             names,
@@ -66,6 +70,10 @@ impl Networks {
         }
         self.names = names;
         self
+    }
+
+    fn has_resource(&self, site: SiteId) -> bool {
+        self.sites.contains(&site)
     }
 }
 
@@ -108,7 +116,8 @@ pub(super) fn contents(
             }
         }
         peers.push(peer(gateway, &own));
-        limits.extend(limits_of(gateway, &own));
+        let has_resource = networks.has_resource(row.site);
+        limits.extend(limits_of(gateway, &own, has_resource));
     }
     let routes: Vec<Route<'_>> = routes.into_iter().collect();
     overlaps.extend(nested(&routes));
@@ -144,7 +153,7 @@ fn peer(gateway: &SiteGateway, networks: &[Prefix]) -> PlainClientPeer {
 }
 
 /// All that can't work with one gateway.
-fn limits_of(gateway: &SiteGateway, networks: &[Prefix]) -> Vec<String> {
+fn limits_of(gateway: &SiteGateway, networks: &[Prefix], has_resource: bool) -> Vec<String> {
     let name = quoted(&gateway.row.name);
     let mut limits = Vec::new();
     if gateway.endpoint.is_none() {
@@ -153,10 +162,13 @@ fn limits_of(gateway: &SiteGateway, networks: &[Prefix]) -> Vec<String> {
              its section."
         ));
     }
+    let text = format!(
+        "No policy gives the owner a resource at the site of {name} that the device can use"
+    );
     if networks.is_empty() {
-        limits.push(format!(
-            "No policy gives the owner a resource at the site of {name} that the device can use: its section leads nowhere."
-        ));
+        limits.push(format!("{text}: its section leads nowhere."));
+    } else if !has_resource {
+        limits.push(format!("{text} now."));
     }
     limits
 }

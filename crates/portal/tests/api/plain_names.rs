@@ -8,7 +8,14 @@ use serde_json::{Value, json};
 
 const PATH: &str = "/api/v1/plain-clients";
 const EARLIER: [GatewayFeature; 1] = [GatewayFeature::PlainDns];
-const OF_TODAY: [GatewayFeature; 2] = [GatewayFeature::PlainDns, GatewayFeature::SiteNames];
+const WITH_GRANTS_ALONE: [GatewayFeature; 2] =
+    [GatewayFeature::PlainDns, GatewayFeature::SiteNames];
+const OF_TODAY: [GatewayFeature; 4] = [
+    GatewayFeature::PlainDns,
+    GatewayFeature::SiteNames,
+    GatewayFeature::DeviceEndpoints,
+    GatewayFeature::AdmittedDns,
+];
 
 /// Two sites, a gateway at each with these features, and a resource by name at each that the group of one person may use.
 struct Scene {
@@ -146,19 +153,61 @@ async fn a_new_key_makes_a_file_with_shares_and_another_look_at_it_does_not() {
     assert_eq!(again["peers"], changed["peers"]);
 }
 
-#[tokio::test]
-async fn without_access_at_its_site_the_first_gateway_is_no_dns_server() {
-    let scene = scene([&OF_TODAY, &OF_TODAY]).await;
+/// Takes the owner's access at these sites away.
+async fn take_access(scene: &Scene, sites: &[&str]) {
     let mut owner = scene.running.owner().await;
     let policies = owner.get("/api/v1/policies").await.expect(200).json();
-    let mut items = policies["items"].as_array().unwrap().iter();
-    let first = items.find(|item| item["name"] == "site-1").unwrap();
-    let at = format!("/api/v1/policies/{}", first["id"].as_str().unwrap());
-    owner.delete(&at).await.expect(204);
+    for policy in policies["items"].as_array().unwrap() {
+        if sites.contains(&policy["name"].as_str().unwrap()) {
+            let at = format!("/api/v1/policies/{}", policy["id"].as_str().unwrap());
+            owner.delete(&at).await.expect(204);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_file_is_the_same_whatever_its_owner_may_use_by_name() {
+    let scene = scene([&OF_TODAY, &OF_TODAY]).await;
+    let with_all = scene.add("phone", [0, 1]).await;
+    let id = with_all["client"]["id"].as_str().unwrap().to_owned();
+    for sites in [&["site-1"], &["site-2"]] {
+        take_access(&scene, sites).await;
+        let mut owner = scene.running.owner().await;
+        let file = owner.get(&format!("{PATH}/{id}")).await.expect(200).json();
+        for field in ["dns", "peers", "file"] {
+            assert_eq!(file[field], with_all[field], "without {sites:?}");
+        }
+        assert!(!has_limit(&file, "has no DNS server"), "{file}");
+        assert!(
+            has_limit(
+                &file,
+                &format!(
+                    "at the site of \"{}\" that the device can use now",
+                    sites[0]
+                )
+            ),
+            "{file}"
+        );
+    }
+    assert!(has_limit(&with_all, "Without the line `DNS`"), "{with_all}");
+}
+
+#[tokio::test]
+async fn a_first_gateway_that_answers_by_grants_alone_is_no_dns_server_without_access_at_its_site()
+{
+    let scene = scene([&WITH_GRANTS_ALONE, &OF_TODAY]).await;
+    take_access(&scene, &["site-1"]).await;
     let file = scene.add("phone", [0, 1]).await;
     assert_eq!(file["dns"], json!([]));
     assert!(
         has_limit(&file, "no policy gives the owner a resource at its site"),
+        "{file}"
+    );
+    take_access(&scene, &["site-2"]).await;
+    let file = scene.add("tablet", [0, 1]).await;
+    assert_eq!(file["dns"], json!([]));
+    assert!(
+        has_limit(&file, "no policy gives the owner a resource by name"),
         "{file}"
     );
 }

@@ -11,7 +11,7 @@ pub const MAX_DEVICES_PER_MESSAGE: usize = 2_048;
 
 const _: () = assert!(MAX_DEVICES_PER_MESSAGE * 250 * 2 <= crate::MAX_MESSAGE_LEN);
 
-/// A plain WireGuard device whose key the gateway admits, with or without a grant. It may reach nothing by that.
+/// A plain WireGuard device whose key the gateway admits, with or without a grant. By that it reaches no resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdmittedDevice {
     /// The device.
@@ -22,6 +22,10 @@ pub struct AdmittedDevice {
     pub client_ipv4: Ipv4Addr,
     /// The same of the other family.
     pub client_ipv6: Ipv6Addr,
+    /// The gateway answers its DNS questions, as the DNS server in its file. Only to gateways with
+    /// [`GatewayFeature::AdmittedDns`](super::GatewayFeature::AdmittedDns).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dns: bool,
 }
 
 /// The place of a plain WireGuard device, as authenticated packets show it.

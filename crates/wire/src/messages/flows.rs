@@ -37,6 +37,9 @@ pub enum GatewayFeature {
     /// It gives the names of such a device addresses of shares, and asks the gateways of other sites for theirs. It answers when
     /// it is asked so.
     SiteNames,
+    /// It answers DNS questions of admitted plain WireGuard devices that have no grant, where their admission says so
+    /// ([`AdmittedDevice::dns`](super::AdmittedDevice::dns)).
+    AdmittedDns,
 }
 
 /// Flows that have ended. It is sent again, unchanged, until `flows_taken` names it: `run` and

@@ -20,6 +20,9 @@ const NO_SUCH_NAME: u8 = 3;
 const DEPOT_NAME: &str = "db.depot.example";
 const NO_NAME: &str = "nothing.depot.example";
 
+const PUBLIC_NAME: &str = "www.example.com";
+const PUBLIC_V4: &str = "203.0.113.7";
+
 /// A portal, two gateways, and servers behind them. No client of Culvert runs.
 struct Scene {
     product: Product,
@@ -223,6 +226,37 @@ fn names_at_the_second_site_end_with_the_policy_and_fail_while_its_gateway_is_aw
         address.is_some_and(|it| device.answer(&it.to_string(), WEB_PORT).is_some())
     })
     .unwrap();
+}
+
+#[test]
+fn a_device_that_may_use_nothing_finds_a_name_that_is_granted_later_with_the_same_file() {
+    let scene = Scene::new(&two_sites(), ["lab", "depot"]).unwrap();
+    let portal = &scene.product.portal;
+    for policy in [
+        "staff-web",
+        "staff-names",
+        "staff-depot",
+        "staff-depot-names",
+    ] {
+        let line = format!("policy delete {policy} --yes");
+        portal.admin(&line).unwrap();
+    }
+    let names = &scene.product.names;
+    names.set(PUBLIC_NAME, &[PUBLIC_V4.parse().unwrap()]);
+    let (name, program) = &PROGRAMS[0];
+    let device = scene.add(0, (name, program), &[0, 1]).unwrap();
+    let public = comes_to_resolve(&device, PUBLIC_NAME).unwrap();
+    assert_eq!(public.to_string(), PUBLIC_V4);
+    let private = ask(&device, DEPOT_NAME).unwrap();
+    assert_eq!((private.code, private.addresses), (NO_SUCH_NAME, vec![]));
+    assert_eq!(device.answer(PRIVATE_V4, WEB_PORT), None);
+    portal
+        .admin("policy create --group staff --resource depot-names")
+        .unwrap();
+    let address = comes_to_resolve(&device, DEPOT_NAME).unwrap();
+    let depot = &scene.product.gateways[1];
+    device.reaches_by(&address.to_string(), depot).unwrap();
+    assert_eq!(device.answer(PRIVATE_V4, WEB_PORT), None);
 }
 
 #[test]

@@ -165,6 +165,14 @@ impl Delivery {
     }
 }
 
+/// The file without its DNS server.
+pub(super) fn without_dns(mut file: PlainClientFile) -> PlainClientFile {
+    let lines = file.file.split_inclusive('\n');
+    file.file = lines.filter(|line| !line.starts_with("DNS = ")).collect();
+    file.dns.clear();
+    file
+}
+
 /// Prints the file without its private key.
 pub(super) fn print(format: Format, file: &PlainClientFile) -> Result<(), Failure> {
     if format == Format::Json {
@@ -240,6 +248,15 @@ mod tests {
         assert_eq!(given.fill_in(&file(&text)).unwrap().as_str(), text);
         let failure = key.fill_in(&file("[Interface]\n")).unwrap_err();
         assert!(failure.to_string().contains("no place"), "{failure}");
+    }
+
+    #[test]
+    fn a_file_without_a_dns_server_is_the_same_but_for_that_line() {
+        let mut with = file("[Interface]\nDNS = 100.64.0.1\n\n[Peer]\nEndpoint = DNS = x\n");
+        with.dns = vec!["100.64.0.1".parse().unwrap()];
+        let without = without_dns(with);
+        assert_eq!(without.file, "[Interface]\n\n[Peer]\nEndpoint = DNS = x\n");
+        assert!(without.dns.is_empty());
     }
 
     #[test]
