@@ -57,7 +57,7 @@ impl Listeners {
         Ok(Self { tcp, udp })
     }
 
-    /// What came since the last call: connections and datagrams.
+    /// The number of connections and datagrams since the last call.
     fn heard(&self) -> usize {
         let is_silent = |error: &std::io::Error| error.kind() == ErrorKind::WouldBlock;
         let connections = std::iter::from_fn(|| match self.tcp.accept() {
