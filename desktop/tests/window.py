@@ -145,6 +145,46 @@ def dialogs_are_named():
             window.picture(action)
 
 
+def switch_of(window, name):
+    """The switch with this name: None if there is none, otherwise if it is on and if it can be used."""
+    for node in window.nodes():
+        if harness.plain(node.get_name()) == name and node.get_action_iface() and node.get_n_actions() > 0:
+            states = node.get_state_set()
+            return states.contains(harness.Atspi.StateType.CHECKED), states.contains(harness.Atspi.StateType.SENSITIVE)
+    return None
+
+
+def names_are_switched_in_the_settings():
+    """The switch shows the setting of the service alone. It says why it is disabled, and why the service refuses."""
+    title = "Names of resources (DNS)"
+    with_dns = lambda on: statuses.status(service=statuses.service("up", settings={"dns": on}))  # noqa: E731
+    with Case(with_dns(True)) as (service, window):
+        window.sees("Customer database")
+        activate("settings")
+        harness.wait("the switch, on", lambda: switch_of(window, title) == (True, True))
+        assert not window.unnamed(), window.unnamed()
+        window.click(title)
+        harness.wait("the command", lambda: {"settings": {"dns": False}} in service.commands)
+        assert switch_of(window, title) == (True, True), "the switch shows a setting that the service has not told"
+        service.answer = with_dns(False)
+        harness.wait("the switch, off", lambda: switch_of(window, title) == (False, True))
+        window.picture("settings-dns")
+        refusal = "the client was started with `--dns off`: an administrator changes that"
+        service.answer = lambda asked: {"status": with_dns(False)} if asked == "status" else {"error": refusal}
+        window.click(title)
+        window.sees(f"The service refuses: {refusal}")
+        assert switch_of(window, title) == (False, True), "the switch shows what was refused"
+        window.picture("settings-dns-refused")
+        service.answer = statuses.status()
+        window.sees("This service does not take the setting.")
+        assert switch_of(window, title) is None, "a setting that is not told is shown"
+        service.answer = statuses.status(service=statuses.service("up", control="token"))
+        window.sees("The administrator of this computer decides it.")
+        service.stop()
+        window.sees("The service does not answer.")
+        assert switch_of(window, title) is None
+
+
 def ten_thousand_resources():
     """The window opens, finds, and follows a change of one. make bench-desktop measures it."""
     with Case(statuses.many(10_000)) as (service, window):
@@ -486,7 +526,7 @@ def a_real_service():
 
 
 TESTS = [the_window_shows_each_state, a_service_that_goes_takes_its_resources_along, commands_reach_the_service, favourites_stay, names_are_text,
-         every_control_has_a_name, dialogs_are_named, signing_in, a_sign_in_of_another_window, a_browser_that_does_not_open,
+         every_control_has_a_name, dialogs_are_named, names_are_switched_in_the_settings, signing_in, a_sign_in_of_another_window, a_browser_that_does_not_open,
          a_service_that_signs_nobody_in, an_older_service_is_polled, a_window_that_was_asleep_is_right, the_tray,
          log_and_bundle, german_and_dark, another_program_is_told_nothing, a_real_service, ten_thousand_resources]
 

@@ -34,6 +34,15 @@ pub enum Request {
     SignOut,
     /// The last lines of the service's log.
     Log,
+    /// To change settings of the service.
+    Settings(Change),
+}
+
+/// A change of the service's settings.
+#[derive(Clone, Copy, Serialize)]
+pub struct Change {
+    /// True if the system is to ask the client for names.
+    pub dns: bool,
 }
 
 /// The state from which changes are told.
@@ -76,6 +85,7 @@ impl fmt::Debug for Request {
             Self::CancelSignIn => "CancelSignIn",
             Self::SignOut => "SignOut",
             Self::Log => "Log",
+            Self::Settings(_) => "Settings",
         })
     }
 }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+pub mod dns;
 pub mod exchange;
 pub mod favourites;
 pub mod netcheck;

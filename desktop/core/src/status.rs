@@ -81,6 +81,16 @@ pub struct Service {
     pub signs_in: bool,
     /// The sign-in that is under way, or has failed.
     pub sign_in: Option<SignIn>,
+    /// The settings that commands change. An older service tells none, and neither does one with an administrator's token.
+    pub settings: Option<ServiceSettings>,
+}
+
+/// The settings of the service that commands change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ServiceSettings {
+    /// True if the system is to ask the client for names.
+    pub dns: Option<bool>,
 }
 
 /// A sign-in that the service carries out.

@@ -1,7 +1,7 @@
 //! The commands of the window as actions: buttons, menus and keys name them, and a command that makes no sense is disabled
 //! in all of them.
 
-use super::{App, dialogs, sign_in};
+use super::{App, dialogs, preferences, sign_in};
 use adw::prelude::*;
 use culvert_desktop_core::exchange::Request;
 use culvert_desktop_core::phase::{Offer, Phase};
@@ -50,7 +50,7 @@ const ACTIONS: [Action; 21] = [
     ("make-bundle", &[], App::make_bundle),
     ("open-bundle", &[], App::open_bundle),
     ("show-log", &[], |app| app.send(Request::Log)),
-    ("settings", &["<Control>comma"], dialogs::show_settings),
+    ("settings", &["<Control>comma"], preferences::show_settings),
     ("shortcuts", &["<Control>question"], dialogs::show_shortcuts),
     ("about", &[], dialogs::show_about),
     ("close", &["<Control>w"], |app| {

@@ -1,115 +1,11 @@
-//! Settings, keyboard shortcuts, about, and the question before signing out.
+//! Keyboard shortcuts, about, the log, and the question before signing out.
 
 use super::{App, ID, name};
 use adw::prelude::*;
 use culvert_desktop_core::exchange::Request;
-use culvert_desktop_core::settings::Theme;
 use culvert_desktop_core::text::{clean_line, escape_markup};
 use culvert_desktop_core::words::Message;
 use std::rc::Rc;
-
-const THEMES: [(Theme, Message); 3] = [
-    (Theme::System, Message::ThemeSystem),
-    (Theme::Light, Message::ThemeLight),
-    (Theme::Dark, Message::ThemeDark),
-];
-
-/// Opens the settings.
-pub(super) fn show_settings(app: &Rc<App>) {
-    let Some(window) = app.window.get() else {
-        return;
-    };
-    let words = &app.words;
-    let names: Vec<String> = THEMES
-        .iter()
-        .map(|(_, message)| words.get(*message))
-        .collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let theme = adw::ComboRow::builder()
-        .title(words.get(Message::Theme))
-        .model(&gtk::StringList::new(&names))
-        .build();
-    let settings = app.model.borrow().settings.clone();
-    let place = THEMES
-        .iter()
-        .position(|(theme, _)| *theme == settings.theme);
-    theme.set_selected(
-        place
-            .and_then(|place| u32::try_from(place).ok())
-            .unwrap_or(0),
-    );
-    let weak = Rc::downgrade(app);
-    theme.connect_selected_notify(move |row| {
-        let chosen = usize::try_from(row.selected())
-            .ok()
-            .and_then(|place| THEMES.get(place));
-        if let (Some(app), Some((theme, _))) = (weak.upgrade(), chosen) {
-            app.change_settings(|settings| settings.theme = *theme);
-        }
-    });
-    let appearance = adw::PreferencesGroup::builder()
-        .title(words.get(Message::Appearance))
-        .build();
-    appearance.add(&theme);
-    let behaviour = adw::PreferencesGroup::builder()
-        .title(words.get(Message::Behaviour))
-        .build();
-    behaviour.add(&switch(
-        app,
-        Message::Notifications,
-        Message::NotificationsDetail,
-        settings.notifications,
-        |app, is_on| app.change_settings(|settings| settings.notifications = is_on),
-    ));
-    behaviour.add(&switch(
-        app,
-        Message::Autostart,
-        Message::AutostartDetail,
-        app.files.starts_with_session(),
-        |app, is_on| app.report(app.files.set_start_with_session(is_on)),
-    ));
-    let page = adw::PreferencesPage::new();
-    page.add(&appearance);
-    page.add(&behaviour);
-    let dialog = adw::PreferencesWindow::builder()
-        .transient_for(window.parent())
-        .modal(true)
-        .title(words.get(Message::Settings))
-        .default_width(520)
-        .default_height(420)
-        .search_enabled(false)
-        .build();
-    dialog.add(&page);
-    dialog.present();
-}
-
-fn switch(
-    app: &Rc<App>,
-    title: Message,
-    detail: Message,
-    is_on: bool,
-    set: fn(&App, bool),
-) -> adw::ActionRow {
-    let title = app.words.get(title);
-    let switch = gtk::Switch::builder()
-        .active(is_on)
-        .valign(gtk::Align::Center)
-        .build();
-    name(&switch, &title);
-    let weak = Rc::downgrade(app);
-    switch.connect_active_notify(move |switch| {
-        if let Some(app) = weak.upgrade() {
-            set(&app, switch.is_active());
-        }
-    });
-    let row = adw::ActionRow::builder()
-        .title(title)
-        .subtitle(app.words.get(detail))
-        .activatable_widget(&switch)
-        .build();
-    row.add_suffix(&switch);
-    row
-}
 
 /// Asks before it signs out: coming back takes a browser or another token.
 pub(super) fn ask_sign_out(app: &Rc<App>) {

@@ -6,6 +6,7 @@ mod diagnostics;
 mod dialogs;
 mod gateways;
 mod headline;
+mod preferences;
 mod resources;
 mod row;
 mod sign_in;
@@ -15,6 +16,7 @@ mod window;
 use crate::options::Options;
 use accessible::name;
 use adw::prelude::*;
+use culvert_desktop_core::dns::Switch;
 use culvert_desktop_core::exchange::Request;
 use culvert_desktop_core::favourites::Favourites;
 use culvert_desktop_core::notices::{Notice, Notices};
@@ -314,6 +316,10 @@ impl App {
         }
         window.show_resources(phase.shows_resources());
         window.diagnostics.show_status(&self.words, status);
+        let open = window.preferences.borrow().clone();
+        if let Some(open) = open {
+            open.show(&self.words, Switch::of(phase, status));
+        }
     }
 
     /// Shows what tells times: the state, and the gateways. Comes back each second while they count.
@@ -363,9 +369,7 @@ impl App {
     fn toast(&self, text: &str) {
         if let Some(window) = self.window.get() {
             // The title is markup here, and can't be told not to be before libadwaita 1.4.
-            window
-                .toasts
-                .add_toast(adw::Toast::new(&escape_markup(text)));
+            window.toast(adw::Toast::new(&escape_markup(text)));
         }
     }
 

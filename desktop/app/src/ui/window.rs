@@ -3,11 +3,13 @@
 use super::diagnostics::Diagnostics;
 use super::gateways::Gateways;
 use super::headline::Headline;
+use super::preferences::Preferences;
 use super::resources::Resources;
 use super::{App, ID};
 use adw::prelude::*;
 use culvert_desktop_core::words::{Message, Words};
 use gtk::{gdk, gio, glib};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// The names of the pages, in order. Keys turn to them.
@@ -22,11 +24,13 @@ pub(super) struct Window {
     pages: adw::ViewStack,
     /// The page of resources: the state, or the list.
     state_or_list: gtk::Stack,
-    pub(super) toasts: adw::ToastOverlay,
+    toasts: adw::ToastOverlay,
     pub(super) headline: Headline,
     pub(super) resources: Resources,
     pub(super) gateways: Gateways,
     pub(super) diagnostics: Diagnostics,
+    /// The settings while they are open.
+    pub(super) preferences: RefCell<Option<Rc<Preferences>>>,
 }
 
 impl Window {
@@ -95,6 +99,7 @@ impl Window {
             resources,
             gateways,
             diagnostics,
+            preferences: RefCell::default(),
         }
     }
 
@@ -121,6 +126,14 @@ impl Window {
     /// The window that dialogs belong to.
     pub(super) const fn parent(&self) -> &adw::ApplicationWindow {
         &self.window
+    }
+
+    /// Shows a line for some seconds: in the settings while they are open, which are in front.
+    pub(super) fn toast(&self, toast: adw::Toast) {
+        match self.preferences.borrow().as_ref() {
+            Some(open) => open.toast(toast),
+            None => self.toasts.add_toast(toast),
+        }
     }
 
     /// Shows the list of resources, or the state in its place.

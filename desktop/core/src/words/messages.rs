@@ -418,6 +418,16 @@ messages! {
     Autostart = "autostart",
     /// Detail of the same.
     AutostartDetail = "autostart-detail",
+    /// A setting of the service.
+    DnsSetting = "dns-setting",
+    /// Detail of the same.
+    DnsSettingDetail = "dns-setting-detail",
+    /// The reason why the setting can't be changed: an administrator's token.
+    DnsSettingManaged = "dns-setting-managed",
+    /// The reason why the setting can't be changed: an older service.
+    DnsSettingOlder = "dns-setting-older",
+    /// The reason why the setting can't be changed: no service.
+    DnsSettingUnknown = "dns-setting-unknown",
     /// A failure.
     SettingNotKept = "setting-not-kept",
     /// A dialog.
