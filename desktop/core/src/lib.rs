@@ -9,6 +9,7 @@ pub mod address;
 pub mod dns;
 pub mod exchange;
 pub mod favourites;
+mod natural;
 pub mod netcheck;
 pub mod notices;
 pub mod opening;

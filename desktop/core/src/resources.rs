@@ -2,7 +2,7 @@
 
 use crate::favourites::Favourites;
 use crate::status::{self, AccessState, Change, Gateway, Reason, Resource, Status};
-use crate::{address, opening, text};
+use crate::{address, natural, opening, text};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -60,6 +60,8 @@ pub struct Row {
     pub opens: bool,
     /// The text that a search looks in.
     key: String,
+    /// The place of the row among others, made once: sorting 10,000 rows compares each some 13 times.
+    place: String,
 }
 
 /// The reason of a denial, without its age: rows change when what they show changes.
@@ -90,8 +92,10 @@ impl Row {
         let is_denied = resource.state == AccessState::Denied;
         let name = text::clean(&resource.name);
         let target = text::clean(&resource.target);
+        let key = format!("{}\n{}", name.to_lowercase(), target.to_lowercase());
         Rc::new(Self {
-            key: format!("{}\n{}", name.to_lowercase(), target.to_lowercase()),
+            place: natural::key(&key),
+            key,
             id: resource.id.clone(),
             name,
             target,
@@ -103,9 +107,9 @@ impl Row {
         })
     }
 
-    /// The order of the list: favourites first, then by name.
-    fn order(&self) -> (bool, &str, &str) {
-        (!self.is_favourite, &self.key, &self.id)
+    /// The order of the list: favourites first, then by name in natural order, whatever its case. The id makes it stable.
+    fn order(&self) -> (bool, &str, &str, &str) {
+        (!self.is_favourite, &self.place, &self.key, &self.id)
     }
 }
 

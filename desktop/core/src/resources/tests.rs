@@ -38,6 +38,53 @@ fn favourites_come_first_and_the_rest_by_name() {
 }
 
 #[test]
+fn names_are_in_natural_order_whatever_their_case() {
+    let named = |names: &[&str]| {
+        let resources = names.iter().enumerate().map(|(number, name)| {
+            resource(&format!("r{number}"), name, "10.0.0.1", AccessState::Idle)
+        });
+        let rows = rows(&status(resources.collect()), &Favourites::default());
+        let names: Vec<String> = rows.iter().map(|row| row.name.clone()).collect();
+        names
+    };
+    let names = [
+        "server 10",
+        "Server 2",
+        "SERVER 1",
+        "server 02",
+        "web",
+        "API",
+    ];
+    let ordered = [
+        "API",
+        "SERVER 1",
+        "server 02",
+        "Server 2",
+        "server 10",
+        "web",
+    ];
+    assert_eq!(named(&names), ordered);
+    // Also from another order of the resources.
+    let mut other = names;
+    other.reverse();
+    assert_eq!(named(&other), ordered);
+}
+
+#[test]
+fn equal_names_are_in_the_order_of_addresses_and_ids() {
+    let all = status(vec![
+        resource("r1", "Web", "10.0.0.10", AccessState::Idle),
+        resource("r2", "web", "10.0.0.9", AccessState::Idle),
+        resource("r4", "web", "10.0.0.1", AccessState::Idle),
+        resource("r3", "WEB", "10.0.0.1", AccessState::Idle),
+    ]);
+    assert_eq!(
+        ids(&rows(&all, &Favourites::default())),
+        ["r3", "r4", "r2", "r1"]
+    );
+}
+
+#[test]
 fn search_finds_each_word_in_name_or_address() {
     let rows = rows(&sample(), &Favourites::default());
     let find = |query| ids(&search(&rows, query, Choice::All)).join(" ");
