@@ -185,6 +185,38 @@ def names_are_switched_in_the_settings():
         assert switch_of(window, title) is None
 
 
+def access_that_ends_leaves_a_trace():
+    """A resource that is gone stays in the list, with the hour, until it is back or somebody dismisses it."""
+    state = statuses.status()
+    without = lambda *names: {**state, "resources": [r for r in state["resources"] if r["name"] not in names]}  # noqa: E731
+    with Case(state) as (service, window):
+        window.sees("db.corp.example, Granted")
+        before = int(time.time())
+        service.answer = without("Customer database", "Payroll")
+        window.sees("db.corp.example, Ended", "payroll.corp.example, Ended")
+        hours = [time.strftime("Access ended: %Y-%m-%d %H:%M", time.gmtime(at)) for at in (before, time.time())]
+        harness.wait("the hour", lambda: any(hour in window.texts() for hour in hours))
+        window.picture("ended")
+        for button in ["Copy the address of Payroll", "Ask for access to Payroll", "Open Payroll"]:
+            assert window.find(button) is None, f"{button}: there is none any more"
+        assert not window.unnamed(), window.unnamed()
+        window.click("Remove Payroll from the list")
+        window.sees_not("payroll.corp.example")
+        service.answer = without("Payroll")
+        window.sees("db.corp.example, Granted")
+        window.sees_not("Access ended")
+        service.answer = without("Customer database")
+        window.sees("db.corp.example, Ended", "payroll.corp.example, Denied")
+        # A person who disconnects and comes back sees it, and another account does not.
+        service.answer = statuses.off("down")
+        window.sees("Disconnected")
+        service.answer = without("Customer database")
+        window.sees("db.corp.example, Ended")
+        service.answer = {**without("Customer database"), "client": "cli_2"}
+        window.sees_not("db.corp.example")
+        window.sees("wiki.corp.example")
+
+
 def ten_thousand_resources():
     """The window opens, finds, and follows a change of one. make bench-desktop measures it."""
     with Case(statuses.many(10_000)) as (service, window):
@@ -526,7 +558,8 @@ def a_real_service():
 
 
 TESTS = [the_window_shows_each_state, a_service_that_goes_takes_its_resources_along, commands_reach_the_service, favourites_stay, names_are_text,
-         every_control_has_a_name, dialogs_are_named, names_are_switched_in_the_settings, signing_in, a_sign_in_of_another_window, a_browser_that_does_not_open,
+         every_control_has_a_name, dialogs_are_named, names_are_switched_in_the_settings,
+         access_that_ends_leaves_a_trace, signing_in, a_sign_in_of_another_window, a_browser_that_does_not_open,
          a_service_that_signs_nobody_in, an_older_service_is_polled, a_window_that_was_asleep_is_right, the_tray,
          log_and_bundle, german_and_dark, another_program_is_told_nothing, a_real_service, ten_thousand_resources]
 

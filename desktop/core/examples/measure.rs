@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     answer.push_str("]}}");
     let status = parse_answer(answer.as_bytes()).map_err(|error| format!("{error:?}"))?;
     let favourites = Favourites::default();
-    let all = rows(&status, &favourites);
+    let all = rows(&status, &[], &favourites);
     let other = all.iter().rev().cloned().collect::<Vec<_>>();
     let told = [
         ("follow a change of 20", follow(&answer)?),
@@ -30,7 +30,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "read the answer",
             time(|| parse_answer(answer.as_bytes()).is_ok()),
         ),
-        ("make the rows", time(|| rows(&status, &favourites).len())),
+        (
+            "make the rows",
+            time(|| rows(&status, &[], &favourites).len()),
+        ),
         (
             "search, all found",
             time(|| search(&all, "department corp", Choice::All).len()),
@@ -71,7 +74,11 @@ fn follow(answer: &str) -> Result<Duration, Box<dyn std::error::Error>> {
     let favourites = Favourites::default();
     let whole = answer.replacen('{', r#"{"schema_version":1,"sequence":1,"#, 1);
     let first = mirror.apply(whole.as_bytes(), 0);
-    shown.update(&*first.map_err(|error| format!("{error:?}"))?, &favourites);
+    shown.update(
+        &*first.map_err(|error| format!("{error:?}"))?,
+        &[],
+        &favourites,
+    );
     let mut before = search(shown.all(), "", Choice::All);
     let mut took = Duration::ZERO;
     for round in 0..ROUNDS {
@@ -87,7 +94,11 @@ fn follow(answer: &str) -> Result<Duration, Box<dyn std::error::Error>> {
         );
         let start = Instant::now();
         let status = mirror.apply(line.as_bytes(), 0);
-        shown.update(&*status.map_err(|error| format!("{error:?}"))?, &favourites);
+        shown.update(
+            &*status.map_err(|error| format!("{error:?}"))?,
+            &[],
+            &favourites,
+        );
         let now = search(shown.all(), "", Choice::All);
         std::hint::black_box(difference(&before, &now));
         took += start.elapsed();

@@ -7,6 +7,7 @@
 
 pub mod address;
 pub mod dns;
+pub mod ended;
 pub mod exchange;
 pub mod favourites;
 mod natural;

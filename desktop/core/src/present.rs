@@ -240,12 +240,28 @@ pub fn state(words: &Words, state: AccessState) -> String {
     })
 }
 
+/// The state of a row in a word.
+#[must_use]
+pub fn state_of(words: &Words, row: &Row) -> String {
+    match row.ended_unix_s {
+        Some(_) => words.get(Message::StateEnded),
+        None => state(words, row.state),
+    }
+}
+
 /// Writes a moment, in seconds since 1970, in the time of this machine. None if it can't be written.
 pub type LocalTime = fn(&Words, i64) -> Option<String>;
 
-/// The line below a resource's address: the path of a grant, or the reason of a denial. Empty for others.
+/// The line below a resource's address: the path of a grant, the reason of a denial, or the moment at which the access
+/// ended. Empty for others.
 #[must_use]
 pub fn about(words: &Words, row: &Row, local_time: LocalTime) -> String {
+    if let Some(at) = row.ended_unix_s {
+        let time = local_time(words, at);
+        return time.map_or_else(String::new, |time| {
+            words.with(Message::AccessEnded, &[("time", Value::Text(&time))])
+        });
+    }
     if let Some(why) = &row.why {
         return reason(words, why, local_time);
     }
@@ -321,7 +337,7 @@ const fn path_message(path: Path) -> Message {
 /// A row for a screen reader.
 #[must_use]
 pub fn label(words: &Words, row: &Row) -> String {
-    let state = state(words, row.state);
+    let state = state_of(words, row);
     let values = [
         ("name", Value::Text(&row.name)),
         ("address", Value::Text(&row.target)),

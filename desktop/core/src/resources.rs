@@ -1,5 +1,6 @@
 //! The list of resources: rows in their order, search, and the difference between two lists.
 
+use crate::ended::Trace;
 use crate::favourites::Favourites;
 use crate::status::{self, AccessState, Change, Gateway, Reason, Resource, Status};
 use crate::{address, natural, opening, text};
@@ -58,6 +59,8 @@ pub struct Row {
     pub is_favourite: bool,
     /// True if a program of the desktop opens it.
     pub opens: bool,
+    /// The moment at which the access ended, in seconds since 1970, if the resource is gone.
+    pub ended_unix_s: Option<i64>,
     /// The text that a search looks in.
     key: String,
     /// The place of the row among others, made once: sorting 10,000 rows compares each some 13 times.
@@ -104,7 +107,19 @@ impl Row {
             through: gateway.and_then(|id| gateways.get(id)).cloned(),
             is_favourite: favourites.contains(&resource.id),
             opens: address::to_open(resource).is_some(),
+            ended_unix_s: None,
         })
+    }
+
+    /// The row of a resource that is gone: it tells no access, and nothing opens it.
+    fn of_trace(trace: &Trace, favourites: &Favourites) -> Rc<Self> {
+        let mut row = Self::of(&trace.resource, &Gateways::new(), favourites);
+        let ended = Rc::make_mut(&mut row);
+        ended.state = AccessState::Other;
+        ended.why = None;
+        ended.opens = false;
+        ended.ended_unix_s = Some(trace.at.unix_s);
+        row
     }
 
     /// The order of the list: favourites first, then by name in natural order, whatever its case. The id makes it stable.
@@ -127,14 +142,16 @@ fn gateways(status: &Status) -> Gateways {
         .collect()
 }
 
-/// The rows of a status: favourites first, then by name. A row is shared by the lists that have it.
+/// The rows of a status and of resources that are gone from it: favourites first, then by name. A row is shared by the
+/// lists that have it.
 #[must_use]
-pub fn rows(status: &Status, favourites: &Favourites) -> Vec<Rc<Row>> {
+pub fn rows(status: &Status, ended: &[Trace], favourites: &Favourites) -> Vec<Rc<Row>> {
     let gateways = gateways(status);
     let shown = status.resources.iter().take(MAX_ROWS);
     let mut rows: Vec<Rc<Row>> = shown
         .map(|resource| Row::of(resource, &gateways, favourites))
         .collect();
+    rows.extend(ended.iter().map(|trace| Row::of_trace(trace, favourites)));
     rows.sort_by(|a, b| a.order().cmp(&b.order()));
     rows
 }
@@ -146,6 +163,7 @@ const MAX_CHANGES: usize = 500;
 #[derive(Debug, Default)]
 pub struct Rows {
     resources: Vec<Arc<Resource>>,
+    ended: Vec<Trace>,
     gateways: Gateways,
     favourites: Favourites,
     sorted: Vec<Rc<Row>>,
@@ -158,18 +176,24 @@ impl Rows {
         &self.sorted
     }
 
-    /// Takes a status. True if a row changed.
-    pub fn update(&mut self, status: &Status, favourites: &Favourites) -> bool {
+    /// Takes a status, and the resources that are gone from it. True if a row changed.
+    pub fn update(&mut self, status: &Status, ended: &[Trace], favourites: &Favourites) -> bool {
         let gateways = gateways(status);
         let changes = status::changes(&self.resources, &status.resources);
         let is_other = gateways != self.gateways || *favourites != self.favourites;
-        if changes.is_empty() && !is_other {
+        if changes.is_empty() && self.ended == ended && !is_other {
             return false;
         }
         let is_small = changes.len() <= MAX_CHANGES && status.resources.len() <= MAX_ROWS;
         if is_other || !is_small {
-            self.sorted = rows(status, favourites);
+            self.sorted = rows(status, ended, favourites);
         } else {
+            let sorted = &mut self.sorted;
+            let trace = |trace: &Trace| Some(Row::of_trace(trace, favourites));
+            // A resource that comes back takes the place of its trace, and a trace that of its resource.
+            for gone in self.ended.iter().filter(|old| !ended.contains(old)) {
+                replace(sorted, trace(gone), None);
+            }
             for change in changes {
                 let (old, new) = match change {
                     Change::Added(new) => (None, Some(new)),
@@ -177,10 +201,14 @@ impl Rows {
                     Change::Removed(old) => (Some(old), None),
                 };
                 let row = |resource: &Arc<Resource>| Row::of(resource, &gateways, favourites);
-                replace(&mut self.sorted, old.map(row), new.map(row));
+                replace(sorted, old.map(row), new.map(row));
+            }
+            for new in ended.iter().filter(|new| !self.ended.contains(new)) {
+                replace(sorted, None, trace(new));
             }
         }
         self.resources.clone_from(&status.resources);
+        self.ended = ended.to_vec();
         self.gateways = gateways;
         self.favourites.clone_from(favourites);
         true

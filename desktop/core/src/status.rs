@@ -20,6 +20,8 @@ pub struct Status {
     pub version: String,
     /// The display name of the machine.
     pub name: String,
+    /// The id of this client at the portal.
+    pub client: Option<String>,
     /// The portal's URL; empty while nobody is signed in.
     pub portal_url: String,
     /// The service and its progress.

@@ -50,6 +50,8 @@ struct VersionOnly {
 struct Changes {
     version: Option<String>,
     name: Option<String>,
+    #[serde(deserialize_with = "present")]
+    client: Option<Option<String>>,
     portal_url: Option<String>,
     service: Option<Service>,
     portal: Option<Portal>,
@@ -140,6 +142,7 @@ impl Changes {
         }
         set(&mut status.version, self.version);
         set(&mut status.name, self.name);
+        set(&mut status.client, self.client);
         set(&mut status.portal_url, self.portal_url);
         set(&mut status.ready, self.ready);
         set(&mut status.not_ready_because, self.not_ready_because);

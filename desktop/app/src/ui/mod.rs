@@ -17,6 +17,7 @@ use crate::options::Options;
 use accessible::name;
 use adw::prelude::*;
 use culvert_desktop_core::dns::Switch;
+use culvert_desktop_core::ended::{Ended, Moment};
 use culvert_desktop_core::exchange::Request;
 use culvert_desktop_core::favourites::Favourites;
 use culvert_desktop_core::notices::{Notice, Notices};
@@ -45,6 +46,7 @@ struct Model {
     settings: Settings,
     favourites: Favourites,
     notices: Notices,
+    ended: Ended,
     /// The state that the window showed last, and when.
     shown: Option<Phase>,
     pace: Pace,
@@ -60,6 +62,18 @@ struct Model {
 #[derive(Default)]
 struct Timer(Cell<bool>);
 
+#[derive(Default)]
+struct Timers {
+    /// For changes that the pace holds back.
+    later: Timer,
+    /// For texts that count seconds.
+    second: Timer,
+    /// For notifications that wait for their minute.
+    notice: Timer,
+    /// For resources that are marked as ended.
+    ended: Timer,
+}
+
 /// The program in its one instance.
 pub(crate) struct App {
     application: adw::Application,
@@ -71,12 +85,7 @@ pub(crate) struct App {
     link: Link,
     model: RefCell<Model>,
     tray: Option<Rc<tray::Tray>>,
-    /// For changes that the pace holds back.
-    later: Timer,
-    /// For texts that count seconds.
-    second: Timer,
-    /// For notifications that wait for their minute.
-    notice: Timer,
+    timers: Timers,
     window: OnceCell<window::Window>,
 }
 
@@ -135,6 +144,7 @@ impl App {
                 settings: files.settings(),
                 favourites: files.favourites(),
                 notices: Notices::default(),
+                ended: Ended::default(),
                 shown: None,
                 pace: Pace::default(),
                 opens_browser_for: None,
@@ -142,9 +152,7 @@ impl App {
                 bundle: None,
             }),
             tray: tray::Tray::new(application),
-            later: Timer::default(),
-            second: Timer::default(),
-            notice: Timer::default(),
+            timers: Timers::default(),
             files,
             window: OnceCell::new(),
         });
@@ -189,9 +197,17 @@ impl App {
             let mut model = self.model.borrow_mut();
             model.contact = contact;
             let Model {
-                contact, notices, ..
+                contact,
+                notices,
+                ended,
+                ..
             } = &mut *model;
-            let told = notices.observe(contact, now_ms());
+            let now = Moment {
+                now_ms: now_ms(),
+                unix_s: glib::real_time() / 1_000_000,
+            };
+            ended.observe(contact, now);
+            let told = notices.observe(contact, now.now_ms);
             drop(model);
             self.notify_all(&told);
         }
@@ -204,7 +220,7 @@ impl App {
         if wait_ms == 0 || self.model.borrow().shown.as_ref() != Some(&phase) {
             self.refresh();
         } else {
-            self.after(wait_ms, |app| &app.later, Self::refresh);
+            self.after(wait_ms, |app| &app.timers.later, Self::refresh);
         }
     }
 
@@ -232,7 +248,7 @@ impl App {
             let wait_ms = next_ms.saturating_sub(now_ms()).max(1);
             self.after(
                 wait_ms,
-                |app| &app.notice,
+                |app| &app.timers.notice,
                 |app| {
                     let due = app.model.borrow_mut().notices.due(now_ms());
                     app.notify_all(&due);
@@ -309,8 +325,12 @@ impl App {
     ) {
         match status.filter(|_| phase.shows_resources()) {
             Some(status) => {
-                let favourites = &self.model.borrow().favourites;
-                window.resources.show(&self.words, status, favourites);
+                self.expire_ended();
+                let model = self.model.borrow();
+                let (ended, favourites) = (model.ended.traces(), &model.favourites);
+                window
+                    .resources
+                    .show(&self.words, status, ended, favourites);
             }
             None => window.resources.clear(),
         }
@@ -345,7 +365,7 @@ impl App {
             .iter()
             .any(|gateway| gateway.silent_for_ms.is_some());
         if phase.counts_seconds() || is_silent {
-            self.after(1_000, |app| &app.second, Self::refresh_times);
+            self.after(1_000, |app| &app.timers.second, Self::refresh_times);
         }
     }
 

@@ -4,13 +4,16 @@ use super::row::{bind, row_of, set_up};
 use super::{App, headline, name};
 use adw::prelude::*;
 use culvert_desktop_core::address;
+use culvert_desktop_core::ended::Trace;
 use culvert_desktop_core::exchange::Request;
 use culvert_desktop_core::favourites::Favourites;
+use culvert_desktop_core::present;
 use culvert_desktop_core::resources::{
     Choice, MAX_QUERY_CHARS, Row, Rows, Splice, difference, search,
 };
 use culvert_desktop_core::status::Status;
 use culvert_desktop_core::words::{Message, Value, Words};
+use culvert_desktop_link::now_ms;
 use gtk::{gio, glib};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -114,9 +117,17 @@ impl Resources {
         Self { page, entry, list }
     }
 
-    /// Shows the resources of a status.
-    pub(super) fn show(&self, words: &Words, status: &Status, favourites: &Favourites) {
-        let is_changed = self.list.all.borrow_mut().update(status, favourites);
+    /// Shows the resources of a status, and those that are gone from it.
+    pub(super) fn show(
+        &self,
+        words: &Words,
+        status: &Status,
+        ended: &[Trace],
+        favourites: &Favourites,
+    ) {
+        let mut all = self.list.all.borrow_mut();
+        let is_changed = all.update(status, ended, favourites);
+        drop(all);
         let was_filled = self.list.is_filled.replace(true);
         if is_changed || !was_filled {
             self.list.find(words);
@@ -265,9 +276,10 @@ fn view(app: &Rc<App>, store: &gio::ListStore, bound: &Bound) -> gtk::ScrolledWi
         let row = shown.item(place).and_downcast::<glib::BoxedAnyObject>();
         if let (Some(app), Some(row)) = (weak.upgrade(), row) {
             let row = Rc::clone(&row.borrow::<Rc<Row>>());
-            match row.opens {
-                true => app.open_resource(&row.id),
-                false => app.copy_address(&row.id),
+            match (row.ended_unix_s, row.opens) {
+                (Some(_), _) => app.toast(&present::state_of(&app.words, &row)),
+                (None, true) => app.open_resource(&row.id),
+                (None, false) => app.copy_address(&row.id),
             }
         }
     });
@@ -288,6 +300,22 @@ impl App {
     pub(super) fn ask_for(self: &Rc<Self>, id: &str) {
         self.send(Request::Ask(id.to_owned()));
         self.toast(&self.words.get(Message::Asked));
+    }
+
+    /// Takes a resource that is gone out of the list.
+    pub(super) fn dismiss_ended(self: &Rc<Self>, id: &str) {
+        self.model.borrow_mut().ended.dismiss(id);
+        self.refresh();
+    }
+
+    /// Takes resources out of the list whose time is over, and comes back for the next.
+    pub(super) fn expire_ended(self: &Rc<Self>) {
+        let ended = &mut self.model.borrow_mut().ended;
+        ended.expire(now_ms());
+        if let Some(next_ms) = ended.next_ms() {
+            let wait_ms = next_ms.saturating_sub(now_ms()).max(1);
+            self.after(wait_ms, |app| &app.timers.ended, Self::refresh);
+        }
     }
 
     pub(super) fn copy_address(self: &Rc<Self>, id: &str) {

@@ -22,6 +22,8 @@ struct RowWidgets {
     ask: gtk::Button,
     copy: gtk::Button,
     open: gtk::Button,
+    /// Of a resource that is gone, in the place of the others.
+    dismiss: gtk::Button,
 }
 
 /// The row that a list item shows.
@@ -62,6 +64,7 @@ pub(super) fn set_up(app: &Rc<App>, item: &gtk::ListItem) {
         ask: button("dialog-password-symbolic"),
         copy: button("edit-copy-symbolic"),
         open: button("adw-external-link-symbolic"),
+        dismiss: button("window-close-symbolic"),
     };
     let texts = gtk::Box::builder()
         .orientation(gtk::Orientation::Vertical)
@@ -87,7 +90,7 @@ pub(super) fn set_up(app: &Rc<App>, item: &gtk::ListItem) {
         .hexpand(false)
         .build();
     buttons.append(&gtk::Box::builder().hexpand(true).build());
-    for button in [&widgets.ask, &widgets.copy, &widgets.open] {
+    for button in [&widgets.ask, &widgets.copy, &widgets.open, &widgets.dismiss] {
         buttons.append(button);
     }
     content.append(&buttons);
@@ -110,6 +113,7 @@ fn connect(app: &Rc<App>, item: &gtk::ListItem, widgets: &RowWidgets) {
     clicked(&widgets.ask, App::ask_for);
     clicked(&widgets.copy, App::copy_address);
     clicked(&widgets.open, App::open_resource);
+    clicked(&widgets.dismiss, App::dismiss_ended);
     let (item, app) = (item.downgrade(), Rc::downgrade(app));
     widgets.star.connect_toggled(move |star| {
         let row = item.upgrade().as_ref().and_then(row_of);
@@ -139,7 +143,8 @@ fn widgets_of(item: &gtk::ListItem) -> Option<RowWidgets> {
     let buttons: gtk::Box = next(&state)?;
     let ask: gtk::Button = next(&buttons.first_child()?)?;
     let copy: gtk::Button = next(&ask)?;
-    let open = next(&copy)?;
+    let open: gtk::Button = next(&copy)?;
+    let dismiss = next(&open)?;
     Some(RowWidgets {
         star,
         name,
@@ -149,6 +154,7 @@ fn widgets_of(item: &gtk::ListItem) -> Option<RowWidgets> {
         ask,
         copy,
         open,
+        dismiss,
     })
 }
 
@@ -166,14 +172,24 @@ pub(super) fn bind(words: &Words, item: &gtk::ListItem, before: Option<&Row>) {
         let tooltip = (!about.is_empty()).then_some(about.as_str());
         widgets.about.set_tooltip_text(tooltip);
     }
-    headline::set(&widgets.state, &present::state(words, row.state));
-    let class = class_of(row.state);
+    headline::set(&widgets.state, &present::state_of(words, &row));
+    let is_ended = row.ended_unix_s.is_some();
+    let class = match is_ended {
+        true => "ended",
+        false => class_of(row.state),
+    };
     if !widgets.state.has_css_class(class) {
         widgets.state.set_css_classes(&["pill-state", class]);
     }
     let asks = matches!(row.state, AccessState::Denied | AccessState::Idle);
-    widgets.ask.set_visible(asks);
+    widgets.ask.set_visible(asks && !is_ended);
+    widgets.copy.set_visible(!is_ended);
     widgets.open.set_visible(row.opens);
+    widgets.dismiss.set_visible(is_ended);
+    match is_ended {
+        true => widgets.name.add_css_class("dim-label"),
+        false => widgets.name.remove_css_class("dim-label"),
+    }
     let has_names = before
         .is_some_and(|before| before.name == row.name && before.is_favourite == row.is_favourite);
     if !has_names {
@@ -210,6 +226,7 @@ fn name_buttons(words: &Words, row: &Row, widgets: &RowWidgets) {
     label(widgets.ask.upcast_ref(), Message::AskOf);
     label(widgets.copy.upcast_ref(), Message::CopyAddressOf);
     label(widgets.open.upcast_ref(), Message::OpenOf);
+    label(widgets.dismiss.upcast_ref(), Message::DismissOf);
 }
 
 /// A moment in the time of this machine, in the form of the language.

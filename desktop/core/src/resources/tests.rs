@@ -1,4 +1,7 @@
 use super::*;
+use crate::ended::{Ended, Moment};
+use crate::phase::Contact;
+use crate::status::{Portal, PortalState};
 
 fn resource(id: &str, name: &str, target: &str, state: AccessState) -> Resource {
     Resource {
@@ -13,6 +16,10 @@ fn resource(id: &str, name: &str, target: &str, state: AccessState) -> Resource 
 fn status(resources: Vec<Resource>) -> Status {
     Status {
         resources: status::sorted(resources),
+        portal: Portal {
+            state: PortalState::Connected,
+            ..Portal::default()
+        },
         ..Status::default()
     }
 }
@@ -32,9 +39,9 @@ fn sample() -> Status {
 #[test]
 fn favourites_come_first_and_the_rest_by_name() {
     let mut favourites = Favourites::default();
-    assert_eq!(ids(&rows(&sample(), &favourites)), ["r2", "r1", "r3"]);
+    assert_eq!(ids(&rows(&sample(), &[], &favourites)), ["r2", "r1", "r3"]);
     favourites.set("r3", true);
-    assert_eq!(ids(&rows(&sample(), &favourites)), ["r3", "r2", "r1"]);
+    assert_eq!(ids(&rows(&sample(), &[], &favourites)), ["r3", "r2", "r1"]);
 }
 
 #[test]
@@ -43,7 +50,7 @@ fn names_are_in_natural_order_whatever_their_case() {
         let resources = names.iter().enumerate().map(|(number, name)| {
             resource(&format!("r{number}"), name, "10.0.0.1", AccessState::Idle)
         });
-        let rows = rows(&status(resources.collect()), &Favourites::default());
+        let rows = rows(&status(resources.collect()), &[], &Favourites::default());
         let names: Vec<String> = rows.iter().map(|row| row.name.clone()).collect();
         names
     };
@@ -79,14 +86,14 @@ fn equal_names_are_in_the_order_of_addresses_and_ids() {
         resource("r3", "WEB", "10.0.0.1", AccessState::Idle),
     ]);
     assert_eq!(
-        ids(&rows(&all, &Favourites::default())),
+        ids(&rows(&all, &[], &Favourites::default())),
         ["r3", "r4", "r2", "r1"]
     );
 }
 
 #[test]
 fn search_finds_each_word_in_name_or_address() {
-    let rows = rows(&sample(), &Favourites::default());
+    let rows = rows(&sample(), &[], &Favourites::default());
     let find = |query| ids(&search(&rows, query, Choice::All)).join(" ");
     assert_eq!(find("WIKI"), "r1");
     assert_eq!(find("corp wiki"), "r1");
@@ -120,7 +127,7 @@ fn a_row_tells_the_path_of_a_grant_and_the_reason_of_a_denial() {
         ..Gateway::default()
     };
     status.gateways = vec![gateway("relayed", true)];
-    let rows = rows(&status, &Favourites::default());
+    let rows = rows(&status, &[], &Favourites::default());
     let denied = Denied {
         code: "no_access".to_owned(),
         text: "no\u{fffd}way".to_owned(),
@@ -154,7 +161,7 @@ fn numbered(numbers: impl Iterator<Item = usize>) -> Vec<Rc<Row>> {
         let name = format!("{number:05}");
         resource(&name, &name, "10.0.0.0/8", AccessState::Idle)
     });
-    rows(&status(resources.collect()), &Favourites::default())
+    rows(&status(resources.collect()), &[], &Favourites::default())
 }
 
 #[test]
@@ -208,14 +215,14 @@ fn the_list_is_bounded() {
         ..Resource::default()
     });
     let status = status(resources.collect());
-    assert_eq!(rows(&status, &Favourites::default()).len(), MAX_ROWS);
+    assert_eq!(rows(&status, &[], &Favourites::default()).len(), MAX_ROWS);
 }
 
 #[test]
 fn rows_that_are_updated_are_those_that_are_made_anew() {
     let mut favourites = Favourites::default();
     favourites.set("r030", true);
-    let mut updated = Rows::default();
+    let (mut updated, mut ended) = (Rows::default(), Ended::default());
     let mut status = status(
         (0..60)
             .map(|number| {
@@ -238,10 +245,13 @@ fn rows_that_are_updated_are_those_that_are_made_anew() {
         match step % 5 {
             0 => drop(status.resources.remove(place)),
             1 => Arc::make_mut(&mut status.resources[place]).name = format!("m{step}"),
+            // Every second time one that was removed comes back.
             2 => {
                 let mut all: Vec<Resource> =
                     status.resources.iter().map(|it| (**it).clone()).collect();
-                all.push(resource(&format!("s{step}"), "new", "t", AccessState::Idle));
+                let gone = ended.traces().last().filter(|_| step % 10 == 2);
+                let new = resource(&format!("s{step}"), "new", "t", AccessState::Idle);
+                all.push(gone.map_or(new, |gone| (*gone.resource).clone()));
                 status.resources = status::sorted(all);
             }
             3 => Arc::make_mut(&mut status.resources[place]).state = AccessState::Denied,
@@ -249,9 +259,23 @@ fn rows_that_are_updated_are_those_that_are_made_anew() {
                 favourites.set("r030", step % 10 == 4);
             }
         }
-        updated.update(&status, &favourites);
-        assert_eq!(updated.all(), rows(&status, &favourites), "step {step}");
-        assert!(!updated.update(&status, &favourites));
+        let now = Moment {
+            now_ms: u64::try_from(step).unwrap(),
+            unix_s: 0,
+        };
+        ended.observe(&Contact::Status(Arc::new(status.clone())), now);
+        if step % 11 == 0 {
+            let id = ended.traces().first().map(|it| it.resource.id.clone());
+            ended.dismiss(&id.unwrap_or_default());
+        }
+        let traces = ended.traces();
+        updated.update(&status, traces, &favourites);
+        assert_eq!(
+            updated.all(),
+            rows(&status, traces, &favourites),
+            "step {step}"
+        );
+        assert!(!updated.update(&status, traces, &favourites));
     }
 }
 
@@ -265,9 +289,48 @@ fn a_gateway_that_changes_its_path_changes_rows() {
         ..Gateway::default()
     }];
     let (mut shown, favourites) = (Rows::default(), Favourites::default());
-    assert!(shown.update(&status, &favourites));
+    assert!(shown.update(&status, &[], &favourites));
     status.gateways[0].rx_bytes_per_s = 9;
-    assert!(!shown.update(&status, &favourites));
+    assert!(!shown.update(&status, &[], &favourites));
     status.gateways[0].path = "relayed".to_owned();
-    assert!(shown.update(&status, &favourites));
+    assert!(shown.update(&status, &[], &favourites));
+}
+
+#[test]
+fn a_resource_that_is_gone_stays_in_its_place_as_ended() {
+    let mut all = vec![
+        resource("r1", "a", "a.example", AccessState::Granted),
+        resource("r2", "b", "b.example", AccessState::Granted),
+        resource("r3", "c", "c.example", AccessState::Idle),
+    ];
+    for resource in &mut all {
+        resource.allow = Some(vec!["tcp:443".to_owned()]);
+    }
+    let before = status(all.clone());
+    all.remove(1);
+    let after = status(all);
+    let mut ended = Ended::default();
+    let at = |now_ms| Moment { now_ms, unix_s: 9 };
+    let (mut shown, favourites) = (Rows::default(), Favourites::default());
+    ended.observe(&Contact::Status(Arc::new(before.clone())), at(0));
+    shown.update(&before, ended.traces(), &favourites);
+    assert!(
+        shown
+            .all()
+            .iter()
+            .all(|row| row.opens && row.ended_unix_s.is_none())
+    );
+    ended.observe(&Contact::Status(Arc::new(after.clone())), at(1));
+    assert!(shown.update(&after, ended.traces(), &favourites));
+    assert_eq!(ids(shown.all()), ["r1", "r2", "r3"]);
+    let row = &shown.all()[1];
+    assert_eq!((row.ended_unix_s, row.opens), (Some(9), false));
+    assert_eq!((&row.why, &row.through), (&None, &None));
+    // It is found as any other, and is no access.
+    assert_eq!(ids(&search(shown.all(), "b.example", Choice::All)), ["r2"]);
+    assert_eq!(ids(&search(shown.all(), "", Choice::Granted)), ["r1"]);
+    assert!(search(shown.all(), "", Choice::Denied).is_empty());
+    ended.dismiss("r2");
+    assert!(shown.update(&after, ended.traces(), &favourites));
+    assert_eq!(ids(shown.all()), ["r1", "r3"]);
 }

@@ -148,3 +148,20 @@ fn equal_resources_of_two_answers_are_shared() {
     assert!(Arc::ptr_eq(&now.resources[0], &before.resources[0]));
     assert!(Arc::ptr_eq(&now.resources[3], &before.resources[2]));
 }
+
+#[test]
+fn the_client_is_told_and_may_be_none() {
+    let mut mirror = Mirror::default();
+    let mut client = |line: &str| mirror.apply(line.as_bytes(), 0).unwrap().client.clone();
+    let whole =
+        r#"{"sequence":1,"schema_version":1,"status":{"schema_version":1,"client":"cli_1"}}"#;
+    assert_eq!(client(whole).as_deref(), Some("cli_1"));
+    let change =
+        |client: &str| format!(r#"{{"sequence":2,"schema_version":1,"changes":{{{client}}}}}"#);
+    assert_eq!(client(&change(r#""ready":true"#)).as_deref(), Some("cli_1"));
+    assert_eq!(
+        client(&change(r#""client":"cli_2""#)).as_deref(),
+        Some("cli_2")
+    );
+    assert_eq!(client(&change(r#""client":null"#)), None);
+}

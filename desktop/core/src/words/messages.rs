@@ -216,6 +216,12 @@ messages! {
     StateDenied = "state-denied",
     /// A state of a later service.
     StateOther = "state-other",
+    /// The state of a resource that is gone.
+    StateEnded = "state-ended",
+    /// The moment at which access ended.
+    AccessEnded = "access-ended",
+    /// A button of a resource that is gone.
+    DismissOf = "dismiss-of",
     /// A path.
     PathDirect = "path-direct",
     /// A path.
