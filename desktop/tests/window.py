@@ -255,6 +255,69 @@ def a_window_that_was_asleep_is_right():
         print(f"  right {time.monotonic() - start:.1f} s after it went on")
 
 
+class Logind:
+    """A system bus of the test's own, and a logind there."""
+
+    def __init__(self):
+        self.bus = subprocess.Popen(["dbus-daemon", "--session", "--nofork", "--print-address=1"], stdout=subprocess.PIPE,
+                                    text=True)
+        self.address = self.bus.stdout.readline().strip()
+        script = pathlib.Path(__file__).with_name("logind.py")
+        self.process = subprocess.Popen(["/usr/bin/python3", script, self.address], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout.readline() == "ready\n"
+
+    def says(self, sleeps):
+        self.process.stdin.write(f"{str(sleeps).lower()}\n")
+        self.process.stdin.flush()
+
+    def stop(self):
+        for process in [self.process, self.bus]:
+            process.kill()
+            process.wait()
+
+
+def falls_asleep(logind, window):
+    """Says so until the window, which comes to the bus by itself, has heard it."""
+    def has_heard():
+        logind.says(True)
+        return any("Asking the service …" in text for text in window.texts())
+    harness.wait("the window that has heard it", has_heard)
+
+
+def a_machine_that_slept():
+    """The state from before sleep is not shown. On waking, the service is asked at once, by one connection alone."""
+    logind = Logind()
+    try:
+        with Case(statuses.status(), DBUS_SYSTEM_BUS_ADDRESS=logind.address) as (service, window):
+            window.sees("Connected to portal.example.com", "Customer database")
+            falls_asleep(logind, window)
+            window.sees("This computer was asleep.")
+            window.sees_not("Customer database")
+            window.sees_not("Connected to portal.example.com")
+            window.picture("asleep")
+            asked = len(service.watched)
+            logind.says(False)
+            start = time.monotonic()
+            window.sees("Connected to portal.example.com", "Customer database")
+            print(f"  right {time.monotonic() - start:.1f} s after waking")
+            assert len(service.watched) == asked + 1, service.watched
+            # A machine whose service says nothing any more: the state of before stays away.
+            falls_asleep(logind, window)
+            service.stop()
+            logind.says(False)
+            window.sees("The service is not running")
+            service.start(statuses.portal_away())
+            window.sees("The portal does not answer")
+            # The window outlives the system's bus.
+            logind.stop()
+            service.answer = statuses.off("down")
+            window.sees("Disconnected")
+            assert window.process.poll() is None
+    finally:
+        logind.stop()
+
+
 def settings(**values):
     path = pathlib.Path(os.environ["XDG_CONFIG_HOME"], "culvert-desktop", "settings.json")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -560,7 +623,7 @@ def a_real_service():
 TESTS = [the_window_shows_each_state, a_service_that_goes_takes_its_resources_along, commands_reach_the_service, favourites_stay, names_are_text,
          every_control_has_a_name, dialogs_are_named, names_are_switched_in_the_settings,
          access_that_ends_leaves_a_trace, signing_in, a_sign_in_of_another_window, a_browser_that_does_not_open,
-         a_service_that_signs_nobody_in, an_older_service_is_polled, a_window_that_was_asleep_is_right, the_tray,
+         a_service_that_signs_nobody_in, an_older_service_is_polled, a_window_that_was_asleep_is_right, a_machine_that_slept, the_tray,
          log_and_bundle, german_and_dark, another_program_is_told_nothing, a_real_service, ten_thousand_resources]
 
 failed = 0

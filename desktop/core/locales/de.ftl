@@ -9,6 +9,8 @@ menu = Hauptmenü
 ## States
 
 starting-title = Der Dienst wird gefragt …
+checking-title = Der Dienst wird gefragt …
+checking-detail = Dieser Rechner war im Ruhezustand. Der Stand kann jetzt ein anderer sein.
 away-title = Der Dienst läuft nicht
 away-detail = An { $path } antwortet nichts. Dieses Fenster erholt sich von selbst, sobald der Dienst läuft.
 forbidden-title = Sie dürfen den Dienst nicht benutzen

@@ -9,6 +9,8 @@ menu = Main menu
 ## States
 
 starting-title = Asking the service …
+checking-title = Asking the service …
+checking-detail = This computer was asleep. The state may be another one now.
 away-title = The service is not running
 away-detail = Nothing answers at { $path }. This window recovers by itself once the service runs.
 forbidden-title = You may not use the service

@@ -23,6 +23,7 @@ pub mod settings;
 pub mod sign_in;
 pub mod status;
 pub mod text;
+pub mod told;
 pub mod tray;
 pub mod watch;
 pub mod words;

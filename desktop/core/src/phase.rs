@@ -20,6 +20,8 @@ pub enum Contact {
     OtherVersion(u32),
     /// The answer is none, with the reason in English.
     Broken(String),
+    /// What was said last is from before this machine slept. The answer to a new question is awaited.
+    Old,
     /// The service's state.
     Status(Arc<Status>),
 }
@@ -29,6 +31,8 @@ pub enum Contact {
 pub enum Phase {
     /// The first answer is awaited.
     Starting,
+    /// This machine slept. The service is asked again.
+    Checking,
     /// The service does not run.
     ServiceAway,
     /// This user may not use the socket.
@@ -77,6 +81,7 @@ impl Phase {
     pub fn of(contact: &Contact) -> Self {
         match contact {
             Contact::None => Self::Starting,
+            Contact::Old => Self::Checking,
             Contact::Away => Self::ServiceAway,
             Contact::Forbidden => Self::NotPermitted,
             Contact::Stranger(user) => Self::Stranger(*user),
@@ -246,6 +251,7 @@ mod tests {
     fn each_outcome_of_the_socket_has_a_state() {
         let table = [
             (Contact::None, Phase::Starting),
+            (Contact::Old, Phase::Checking),
             (Contact::Away, Phase::ServiceAway),
             (Contact::Forbidden, Phase::NotPermitted),
             (Contact::Stranger(7), Phase::Stranger(7)),

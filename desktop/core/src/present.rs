@@ -45,6 +45,11 @@ pub fn headline(words: &Words, phase: &Phase, around: &Around<'_>) -> Headline {
             Message::StartingTitle,
             String::new(),
         ),
+        Phase::Checking => plain(
+            "content-loading-symbolic",
+            Message::CheckingTitle,
+            get(Message::CheckingDetail),
+        ),
         Phase::ServiceAway => {
             let detail = words.with(Message::AwayDetail, &[("path", Value::Text(around.socket))]);
             plain("network-offline-symbolic", Message::AwayTitle, detail)

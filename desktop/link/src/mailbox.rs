@@ -26,7 +26,7 @@ pub enum Event {
 
 #[derive(Default)]
 struct Inner {
-    contact: Option<Contact>,
+    contact: Option<(Contact, u64)>,
     events: VecDeque<Event>,
 }
 
@@ -51,9 +51,9 @@ impl Mailbox {
         }
     }
 
-    /// Puts the newest state in.
-    pub fn put_contact(&self, contact: Contact) {
-        self.lock().contact = Some(contact);
+    /// Puts the newest state in, of a connection that was opened in `round`.
+    pub fn put_contact(&self, contact: Contact, round: u64) {
+        self.lock().contact = Some((contact, round));
         (self.wake)();
     }
 
@@ -68,8 +68,8 @@ impl Mailbox {
         (self.wake)();
     }
 
-    /// Takes everything out.
-    pub fn take(&self) -> (Option<Contact>, VecDeque<Event>) {
+    /// Takes everything out: the newest state with its round, and the events.
+    pub fn take(&self) -> (Option<(Contact, u64)>, VecDeque<Event>) {
         let mut inner = self.lock();
         (inner.contact.take(), std::mem::take(&mut inner.events))
     }
@@ -86,13 +86,13 @@ mod tests {
     #[test]
     fn the_newest_state_and_the_newest_events_are_there() {
         let mailbox = Mailbox::new(|| {});
-        mailbox.put_contact(Contact::Away);
-        mailbox.put_contact(Contact::Forbidden);
+        mailbox.put_contact(Contact::Away, 0);
+        mailbox.put_contact(Contact::Forbidden, 1);
         for number in 0..=MAX_EVENTS {
             mailbox.put(Event::CommandRefused(number.to_string()));
         }
         let (contact, events) = mailbox.take();
-        assert_eq!(contact, Some(Contact::Forbidden));
+        assert_eq!(contact, Some((Contact::Forbidden, 1)));
         assert_eq!(events.len(), MAX_EVENTS);
         assert_eq!(events[0], Event::CommandRefused("1".to_owned()));
         assert_eq!(mailbox.take(), (None, VecDeque::new()));

@@ -49,27 +49,53 @@ const MAX_COMMANDS: usize = 8;
 #[derive(Debug)]
 pub struct Link {
     commands: SyncSender<Request>,
+    nudge: SyncSender<()>,
     watched: Arc<Watched>,
 }
 
 /// The stream that is being watched, for the one who ends that.
 #[derive(Debug, Default)]
-struct Watched(Mutex<(bool, Option<UnixStream>)>);
+struct Watched(Mutex<Stream>);
+
+#[derive(Debug, Default)]
+struct Stream {
+    has_ended: bool,
+    /// The service is asked anew with each round. A state is of the round in which its connection was opened.
+    round: u64,
+    open: Option<UnixStream>,
+}
+
+impl Stream {
+    fn close(&mut self) {
+        if let Some(stream) = self.open.take() {
+            // The peer may have closed it.
+            let _closed = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
 
 impl Watched {
-    fn lock(&self) -> MutexGuard<'_, (bool, Option<UnixStream>)> {
+    fn lock(&self) -> MutexGuard<'_, Stream> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes the stream. False if watching has ended.
-    fn set(&self, stream: Option<UnixStream>) -> bool {
+    /// Notes the stream that was opened in `round`. False if watching has ended, or another round has begun.
+    fn open(&self, stream: UnixStream, round: u64) -> bool {
         let mut watched = self.lock();
-        watched.1 = stream;
-        !watched.0
+        watched.open = Some(stream);
+        !watched.has_ended && watched.round == round
+    }
+
+    fn close(&self) {
+        self.lock().close();
     }
 
     fn has_ended(&self) -> bool {
-        self.lock().0
+        self.lock().has_ended
+    }
+
+    fn round(&self) -> u64 {
+        self.lock().round
     }
 }
 
@@ -87,15 +113,33 @@ impl Link {
             mailbox: Arc::clone(&mailbox),
             watched: Arc::clone(&watched),
             nudged,
+            round: 0,
             last: None,
         };
         thread::Builder::new()
             .name("watch".to_owned())
             .spawn(move || follower.follow())?;
+        let nudges = nudge.clone();
         thread::Builder::new()
             .name("commands".to_owned())
-            .spawn(move || execute_all(&service, &mailbox, &received, &nudge))?;
-        Ok(Self { commands, watched })
+            .spawn(move || execute_all(&service, &mailbox, &received, &nudges))?;
+        Ok(Self {
+            commands,
+            nudge,
+            watched,
+        })
+    }
+
+    /// Asks the service anew, at once. Every state of the round that is returned, or a later one, is from after this call.
+    pub fn ask_again(&self) -> u64 {
+        let mut watched = self.watched.lock();
+        watched.round += 1;
+        watched.close();
+        let round = watched.round;
+        drop(watched);
+        // A full channel nudges already.
+        let _full = self.nudge.try_send(());
+        round
     }
 
     /// Sends a command. False if too many wait already.
@@ -108,11 +152,8 @@ impl Drop for Link {
     fn drop(&mut self) {
         // The thread of commands ends with the sender, and with it each pause.
         let mut watched = self.watched.lock();
-        watched.0 = true;
-        if let Some(stream) = watched.1.take() {
-            // The peer may have closed it.
-            let _closed = stream.shutdown(Shutdown::Both);
-        }
+        watched.has_ended = true;
+        watched.close();
     }
 }
 
@@ -153,9 +194,12 @@ struct Follower {
     service: Service,
     mailbox: Arc<Mailbox>,
     watched: Arc<Watched>,
-    /// Ends a pause: a command was sent, or nobody follows any more.
+    /// Ends a pause: a command was sent, the service is to be asked anew, or nobody follows any more.
     nudged: Receiver<()>,
-    last: Option<Contact>,
+    /// The round in which the service was asked last.
+    round: u64,
+    /// The state that was put into the mailbox last, with its round.
+    last: Option<(Contact, u64)>,
 }
 
 impl Follower {
@@ -165,7 +209,11 @@ impl Follower {
         while !self.watched.has_ended() {
             let mut has_heard = false;
             let Err(stop) = self.watch(&mut mirror, &mut has_heard);
-            self.watched.set(None);
+            self.watched.close();
+            // The end of a connection that a new round has closed says nothing about the service.
+            if self.watched.round() != self.round {
+                continue;
+            }
             let (contact, is_told) = match stop {
                 Stop::Poll(limit) => {
                     self.poll(limit);
@@ -193,8 +241,9 @@ impl Follower {
     /// Watches until there is a reason not to. `has_heard` becomes true with the first state.
     fn watch(&mut self, mirror: &mut Mirror, has_heard: &mut bool) -> Result<Infallible, Stop> {
         let after = mirror.after();
+        self.round = self.watched.round();
         let stream = send(&self.service, &Request::Watch(After { after }))?;
-        if !self.watched.set(Some(stream.try_clone()?)) {
+        if !self.watched.open(stream.try_clone()?, self.round) {
             return Err(Stop::Ending);
         }
         let mut lines = Lines::new(stream, MAX_ANSWER_BYTES);
@@ -213,10 +262,11 @@ impl Follower {
         let start = Instant::now();
         while !self.watched.has_ended() && limit.is_none_or(|limit| start.elapsed() < limit) {
             let used = processor_time();
+            self.round = self.watched.round();
             match exchange(&self.service, &Request::Status) {
                 Ok(mut status) => {
                     status.heard = Heard::at(now_ms());
-                    if let Some(Contact::Status(before)) = &self.last {
+                    if let Some((Contact::Status(before), _)) = &self.last {
                         share(before, &mut status);
                     }
                     self.put(Contact::Status(Arc::new(status)));
@@ -234,9 +284,11 @@ impl Follower {
 
     /// Puts what the window shows now into the mailbox, unless it shows that already.
     fn put(&mut self, contact: Contact) {
-        if self.last.as_ref() != Some(&contact) {
-            self.last = Some(contact.clone());
-            self.mailbox.put_contact(contact);
+        let now = (contact, self.round);
+        if self.last.as_ref() != Some(&now) {
+            self.last = Some(now.clone());
+            let (contact, round) = now;
+            self.mailbox.put_contact(contact, round);
         }
     }
 

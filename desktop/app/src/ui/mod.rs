@@ -10,6 +10,7 @@ mod preferences;
 mod resources;
 mod row;
 mod sign_in;
+mod sleep;
 mod tray;
 mod window;
 
@@ -24,9 +25,10 @@ use culvert_desktop_core::notices::{Notice, Notices};
 use culvert_desktop_core::pace::Pace;
 use culvert_desktop_core::phase::{Contact, Offer, Phase};
 use culvert_desktop_core::present::{self, Around};
-use culvert_desktop_core::settings::{Settings, Theme};
+use culvert_desktop_core::settings::Settings;
 use culvert_desktop_core::status::{Control, Status};
 use culvert_desktop_core::text::escape_markup;
+use culvert_desktop_core::told::Told;
 use culvert_desktop_core::tray::Tray as Shown;
 use culvert_desktop_core::words::{Language, Message, Value, Words};
 use culvert_desktop_link::{Event, Files, Link, Mailbox, Program, Service, now_ms, processor_us};
@@ -42,7 +44,7 @@ pub(crate) const ID: &str = "org.culvert.Desktop";
 
 /// The state that the parts of the window share.
 struct Model {
-    contact: Contact,
+    told: Told,
     settings: Settings,
     favourites: Favourites,
     notices: Notices,
@@ -72,6 +74,8 @@ struct Timers {
     notice: Timer,
     /// For resources that are marked as ended.
     ended: Timer,
+    /// For a machine that said that it goes to sleep.
+    asleep: Timer,
 }
 
 /// The program in its one instance.
@@ -85,6 +89,8 @@ pub(crate) struct App {
     link: Link,
     model: RefCell<Model>,
     tray: Option<Rc<tray::Tray>>,
+    /// Holds the signal of the system by which it tells that it sleeps.
+    sleep_signal: OnceCell<gio::SignalSubscription>,
     timers: Timers,
     window: OnceCell<window::Window>,
 }
@@ -140,7 +146,7 @@ impl App {
             link: Link::start(Service::at(options.socket.clone()), Arc::clone(&mailbox))?,
             mailbox,
             model: RefCell::new(Model {
-                contact: Contact::None,
+                told: Told::default(),
                 settings: files.settings(),
                 favourites: files.favourites(),
                 notices: Notices::default(),
@@ -152,12 +158,14 @@ impl App {
                 bundle: None,
             }),
             tray: tray::Tray::new(application),
+            sleep_signal: OnceCell::new(),
             timers: Timers::default(),
             files,
             window: OnceCell::new(),
         });
         app.apply_theme();
         actions::add(&app);
+        sleep::listen(&app);
         // It goes on for notifications when its window is closed, until it is told to end.
         let held = application.hold();
         let weak = Rc::downgrade(&app);
@@ -193,11 +201,11 @@ impl App {
         for event in events {
             self.handle(event);
         }
-        if let Some(contact) = contact {
+        if let Some((contact, round)) = contact {
             let mut model = self.model.borrow_mut();
-            model.contact = contact;
+            model.told.tell(contact, round);
             let Model {
-                contact,
+                told,
                 notices,
                 ended,
                 ..
@@ -206,15 +214,15 @@ impl App {
                 now_ms: now_ms(),
                 unix_s: glib::real_time() / 1_000_000,
             };
-            ended.observe(contact, now);
-            let told = notices.observe(contact, now.now_ms);
+            ended.observe(told.last(), now);
+            let due = notices.observe(told.last(), now.now_ms);
             drop(model);
-            self.notify_all(&told);
+            self.notify_all(&due);
         }
         let (phase, wait_ms) = {
             let model = self.model.borrow();
             let wait_ms = model.pace.wait_ms(now_ms(), processor_us());
-            (Phase::of(&model.contact), wait_ms)
+            (Phase::of(model.told.believed()), wait_ms)
         };
         // The state itself is shown at once. Changes in the lists have a pace.
         if wait_ms == 0 || self.model.borrow().shown.as_ref() != Some(&phase) {
@@ -284,12 +292,12 @@ impl App {
 
     /// The state of the window.
     fn phase(&self) -> Phase {
-        Phase::of(&self.model.borrow().contact)
+        Phase::of(self.model.borrow().told.believed())
     }
 
     /// The service's last status, if that is the state of the contact.
     fn status(&self) -> Option<Arc<Status>> {
-        match &self.model.borrow().contact {
+        match self.model.borrow().told.believed() {
             Contact::Status(status) => Some(Arc::clone(status)),
             _ => None,
         }
@@ -448,24 +456,6 @@ impl App {
         }
     }
 
-    fn apply_theme(&self) {
-        adw::StyleManager::default().set_color_scheme(match self.model.borrow().settings.theme {
-            Theme::System => adw::ColorScheme::Default,
-            Theme::Light => adw::ColorScheme::ForceLight,
-            Theme::Dark => adw::ColorScheme::ForceDark,
-        });
-    }
-
-    /// Changes the settings and saves them.
-    fn change_settings(&self, change: impl FnOnce(&mut Settings)) {
-        let mut model = self.model.borrow_mut();
-        change(&mut model.settings);
-        let saved = self.files.save_settings(&model.settings);
-        drop(model);
-        self.apply_theme();
-        self.report(saved);
-    }
-
     /// Marks a resource, or takes the mark away, and saves that.
     fn set_favourite(self: &Rc<Self>, id: &str, is_favourite: bool) {
         let mut model = self.model.borrow_mut();
@@ -480,17 +470,6 @@ impl App {
             false => self.toast(&self.words.get(Message::FavouritesFull)),
         }
         self.refresh();
-    }
-
-    fn report(&self, saved: std::io::Result<()>) {
-        if let Err(error) = saved {
-            let why = error.to_string();
-            self.toast(
-                &self
-                    .words
-                    .with(Message::SettingNotKept, &[("why", Value::Text(&why))]),
-            );
-        }
     }
 }
 

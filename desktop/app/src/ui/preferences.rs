@@ -3,8 +3,8 @@
 use super::{App, name};
 use adw::prelude::*;
 use culvert_desktop_core::dns::Switch;
-use culvert_desktop_core::settings::Theme;
-use culvert_desktop_core::words::{Message, Words};
+use culvert_desktop_core::settings::{Settings, Theme};
+use culvert_desktop_core::words::{Message, Value, Words};
 use gtk::glib;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -207,4 +207,35 @@ fn switch(
         .build();
     row.add_suffix(&switch);
     row
+}
+
+impl App {
+    pub(super) fn apply_theme(&self) {
+        adw::StyleManager::default().set_color_scheme(match self.model.borrow().settings.theme {
+            Theme::System => adw::ColorScheme::Default,
+            Theme::Light => adw::ColorScheme::ForceLight,
+            Theme::Dark => adw::ColorScheme::ForceDark,
+        });
+    }
+
+    /// Changes the settings and saves them.
+    pub(super) fn change_settings(&self, change: impl FnOnce(&mut Settings)) {
+        let mut model = self.model.borrow_mut();
+        change(&mut model.settings);
+        let saved = self.files.save_settings(&model.settings);
+        drop(model);
+        self.apply_theme();
+        self.report(saved);
+    }
+
+    pub(super) fn report(&self, saved: std::io::Result<()>) {
+        if let Err(error) = saved {
+            let why = error.to_string();
+            self.toast(
+                &self
+                    .words
+                    .with(Message::SettingNotKept, &[("why", Value::Text(&why))]),
+            );
+        }
+    }
 }

@@ -32,6 +32,10 @@ messages! {
     Menu = "menu",
     /// Title: no answer yet.
     StartingTitle = "starting-title",
+    /// Title: the machine slept.
+    CheckingTitle = "checking-title",
+    /// Detail of the same.
+    CheckingDetail = "checking-detail",
     /// Title: nobody answers at the socket.
     AwayTitle = "away-title",
     /// Detail of the same.

@@ -56,7 +56,7 @@ impl Case {
         let mut came = Vec::new();
         while !came.last().is_some_and(&is_it) {
             assert!(Instant::now() < deadline, "{came:?}");
-            came.extend(self.mailbox.take().0);
+            came.extend(self.mailbox.take().0.map(|(contact, _)| contact));
             thread::sleep(Duration::from_millis(2));
         }
         came
@@ -218,5 +218,59 @@ fn the_threads_end_with_the_link() {
     while Arc::strong_count(&case.mailbox) > 1 {
         assert!(Instant::now() < deadline, "a thread goes on");
         thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn a_service_that_is_asked_again_answers_in_a_new_round() {
+    let case = Case::new();
+    let (mut stream, _) = case.accept();
+    say(&mut stream, &whole(17, "laptop"));
+    let round = |wanted: u64| {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            assert!(Instant::now() < deadline, "no state of round {wanted}");
+            match case.mailbox.take().0 {
+                Some((contact, round)) if round == wanted => return contact,
+                // The end of the connection is no news of the service.
+                Some((contact, _)) => assert!(matches!(contact, Contact::Status(_)), "{contact:?}"),
+                None => thread::sleep(Duration::from_millis(2)),
+            }
+        }
+    };
+    assert!(matches!(round(0), Contact::Status(_)));
+    // Also several times within a moment, and although nothing has changed meanwhile.
+    for wanted in 1..4 {
+        assert_eq!(case.link.as_ref().unwrap().ask_again(), wanted);
+        let (mut stream, request) = case.accept();
+        assert!(request.contains(r#""after":17"#), "{request}");
+        say(
+            &mut stream,
+            r#"{"schema_version":1,"sequence":17,"changes":{}}"#,
+        );
+        match round(wanted) {
+            Contact::Status(status) => assert_eq!(status.name, "laptop"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_service_that_is_away_is_asked_again_at_once() {
+    let mut case = Case::new();
+    case.listener = None;
+    std::fs::remove_file(case.directory.0.join("s")).unwrap();
+    case.wait(|contact| *contact == Contact::Away);
+    let wanted = case.link.as_ref().unwrap().ask_again();
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        assert!(Instant::now() < deadline, "it was not asked again");
+        match case.mailbox.take().0 {
+            Some((contact, round)) if round == wanted => {
+                assert_eq!(contact, Contact::Away);
+                return;
+            }
+            _ => thread::sleep(Duration::from_millis(2)),
+        }
     }
 }
