@@ -175,7 +175,7 @@ impl App {
                     return;
                 }
             }
-            Phase::SigningIn(Progress::Asking) => return,
+            Phase::SigningIn(Progress::Asking) | Phase::Checking => return,
             _ if was_under_way => {
                 self.model.borrow_mut().opens_browser_for = None;
                 return;
