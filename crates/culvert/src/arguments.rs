@@ -14,6 +14,7 @@ use crate::portal::PortalArguments;
 use crate::relay::RelayArguments;
 use crate::resources::ResourcesArguments;
 use crate::run;
+use crate::settings::SettingsArguments;
 use crate::status::StatusArguments;
 use crate::wg::WgArguments;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -127,6 +128,7 @@ pub(crate) enum Command {
     Down(DownArguments),
     SignIn(SignInArguments),
     SignOut(SignOutArguments),
+    Settings(SettingsArguments),
     Run(run::RunArguments),
     Debug(DebugArguments),
     Admin(Box<AdminArguments>),

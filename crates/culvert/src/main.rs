@@ -40,6 +40,7 @@ mod resources;
 mod routing_numbers;
 mod run;
 mod service_socket;
+mod settings;
 mod status;
 mod stored_descriptors;
 mod token_input;
@@ -107,6 +108,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Down(down) => commands::down(&down),
         Command::SignIn(sign_in) => commands::sign_in(&sign_in),
         Command::SignOut(sign_out) => commands::sign_out(&sign_out),
+        Command::Settings(settings) => settings::run(&settings),
         Command::Debug(debug) => debug::run(debug),
         Command::Admin(admin) => admin::run(*admin),
         Command::Completions { shell } => completions(shell),

@@ -61,7 +61,9 @@ impl<R: FnMut(&str) + Send> Service<R> {
             observed,
             watching: Watching::new(Now::read()),
             sign_in: ServiceSignIn::new(&base),
-            settings: persisted_state.as_ref().map(settings_of),
+            settings: persisted_state
+                .as_ref()
+                .map(|persisted| settings_of(&base, persisted)),
         };
         Ok(Self {
             base,
@@ -190,7 +192,7 @@ impl<R: FnMut(&str) + Send> Service<R> {
                 let next = take(self.persisted_state.as_mut(), &asked.request)?;
                 event_loop.sign_in().take(&asked.request)?;
                 if let Some(persisted) = &self.persisted_state {
-                    event_loop.set_settings(settings_of(persisted));
+                    event_loop.set_settings(settings_of(&self.base, persisted));
                 }
                 Ok(next)
             });
@@ -283,7 +285,8 @@ impl<R: FnMut(&str) + Send> Service<R> {
         allows(&self.base, request)?;
         let next = take(self.persisted_state.as_mut(), request)?;
         self.socket.sign_in.take(request)?;
-        self.socket.settings = self.persisted_state.as_ref().map(settings_of);
+        let persisted = self.persisted_state.as_ref();
+        self.socket.settings = persisted.map(|persisted| settings_of(&self.base, persisted));
         Ok(
             match ServiceSignIn::is_for(request) || is_of_settings(request) {
                 true => stand.clone(),
@@ -385,10 +388,15 @@ const fn is_of_settings(request: &Request) -> bool {
     matches!(request, Request::Settings(_))
 }
 
-const fn settings_of(persisted: &PersistedState) -> SettingsStatus {
+/// The settings as they are in force: the administrator's options come first.
+fn settings_of(base: &Base, persisted: &PersistedState) -> SettingsStatus {
     SettingsStatus {
-        dns: persisted.wants_dns(),
+        dns: persisted.wants_dns() && !rules_names_out(base),
     }
+}
+
+fn rules_names_out(base: &Base) -> bool {
+    base.settings.dns == ResolverChoice::Mode(ResolverMode::Off)
 }
 
 /// Checks that a command does not ask for more than the administrator's options leave open.
@@ -397,7 +405,7 @@ fn allows(base: &Base, request: &Request) -> Result<(), String> {
         request,
         Request::Settings(SettingsChange { dns: Some(true) })
     );
-    match wants_dns && base.settings.dns == ResolverChoice::Mode(ResolverMode::Off) {
+    match wants_dns && rules_names_out(base) {
         true => {
             Err("the client was started with `--dns off`: an administrator changes that".to_owned())
         }

@@ -243,6 +243,39 @@ fn a_fault_of_the_machine_is_told_to_who_asks_and_tried_again_until_it_is_mended
 }
 
 #[test]
+fn the_setting_of_names_is_shown_and_changed_by_a_command_and_outlasts_a_kill() {
+    let mut product = waiting();
+    comes_to(&product, "signed_out");
+    // The lab's clients rule it out.
+    let shown = does(&product, "settings");
+    assert!(shown.starts_with("dns  off "), "{shown}");
+    let refused = product.client.tell("settings --dns on").unwrap();
+    let error = line_of(&refused, FAILED);
+    assert!(error.contains("`--dns off`"), "{error}");
+
+    // One that is signed out leaves the machine's resolver alone.
+    product.client.kill().unwrap();
+    "--dns file".clone_into(&mut product.client.arguments);
+    product.client.launch().unwrap();
+    comes_to(&product, "signed_out");
+    let shown = does(&product, "settings");
+    assert!(shown.starts_with("dns  on "), "{shown}");
+    let changed = does(&product, "settings --dns off");
+    assert!(changed.starts_with("dns  off "), "{changed}");
+    product.client.kill().unwrap();
+    product.client.launch().unwrap();
+    comes_to(&product, "signed_out");
+    let said: serde_json::Value = serde_json::from_str(&does(&product, "settings --json")).unwrap();
+    assert_eq!(said, serde_json::json!({"schema_version": 1, "dns": false}));
+    let changed = does(&product, "settings --dns on");
+    assert!(changed.starts_with("dns  on "), "{changed}");
+    let wrong = product.client.tell("settings --dns perhaps").unwrap();
+    let said = String::from_utf8_lossy(&wrong.stderr);
+    assert_eq!(wrong.status.code(), Some(2), "{said}");
+    assert!(said.contains("on, off"), "{said}");
+}
+
+#[test]
 fn a_client_with_the_administrator_s_token_refuses_commands_and_says_why() {
     let bed = Bed::new(1).unwrap();
     let product = &bed.product;
@@ -252,7 +285,9 @@ fn a_client_with_the_administrator_s_token_refuses_commands_and_says_why() {
     );
     let said = does(product, "up");
     assert!(said.starts_with("already connected: "), "{said}");
-    for line in ["down", "sign-out", &sign_in] {
+    let error = line_of(&product.client.tell("settings").unwrap(), FAILED);
+    assert!(error.contains("its options are its settings"), "{error}");
+    for line in ["down", "sign-out", &sign_in, "settings --dns off"] {
         let error = line_of(&product.client.tell(line).unwrap(), FAILED);
         assert!(error.contains("administrator's token"), "{error}");
         assert!(error.contains("systemctl stop"), "{error}");
