@@ -124,11 +124,11 @@ pub enum AnswerError {
     Unreadable(String),
 }
 
+/// An answer as it is written. It is no enum: an error may have further fields, such as a `code`.
 #[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Answer {
-    Status(Box<Status>),
-    Error(String),
+struct Answer {
+    status: Option<Box<Status>>,
+    error: Option<String>,
 }
 
 /// The part of an answer that tells its version, whatever form the rest has.
@@ -148,9 +148,17 @@ struct VersionOnly {
 /// If the service refuses, speaks another version, or does not speak this form at all.
 pub fn parse_answer(line: &[u8]) -> Result<Status, AnswerError> {
     match serde_json::from_slice(line) {
-        Ok(Answer::Status(status)) if status.schema_version == SCHEMA_VERSION => Ok(*status),
-        Ok(Answer::Status(status)) => Err(AnswerError::Version(status.schema_version)),
-        Ok(Answer::Error(text)) => Err(refused(text)),
+        Ok(Answer {
+            error: Some(text), ..
+        }) => Err(refused(text)),
+        Ok(Answer {
+            status: Some(status),
+            ..
+        }) => match status.schema_version {
+            SCHEMA_VERSION => Ok(*status),
+            other => Err(AnswerError::Version(other)),
+        },
+        Ok(_) => Err(neither()),
         Err(error) => match serde_json::from_slice::<Versioned>(line) {
             Ok(Versioned { status }) if status.schema_version != SCHEMA_VERSION => {
                 Err(AnswerError::Version(status.schema_version))
@@ -172,12 +180,16 @@ pub enum Reply {
     Log(Vec<String>),
 }
 
+/// An answer to a command, as it is written.
 #[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum RawReply {
-    Status(IgnoredAny),
-    Log(Vec<String>),
-    Error(String),
+struct RawReply {
+    status: Option<IgnoredAny>,
+    log: Option<Vec<String>>,
+    error: Option<String>,
+}
+
+fn neither() -> AnswerError {
+    AnswerError::Unreadable("it has neither a result nor an error".to_owned())
 }
 
 /// Reads the answer to a command. The state in it is not read: watching tells it.
@@ -186,12 +198,21 @@ enum RawReply {
 /// If the service refuses, or does not speak this form at all.
 pub fn parse_reply(line: &[u8]) -> Result<Reply, AnswerError> {
     match serde_json::from_slice(line) {
-        Ok(RawReply::Status(IgnoredAny)) => Ok(Reply::Taken),
-        Ok(RawReply::Log(mut lines)) => {
+        Ok(RawReply {
+            error: Some(text), ..
+        }) => Err(refused(text)),
+        Ok(RawReply {
+            log: Some(mut lines),
+            ..
+        }) => {
             lines.drain(..lines.len().saturating_sub(MAX_LOG_LINES));
             Ok(Reply::Log(lines))
         }
-        Ok(RawReply::Error(text)) => Err(refused(text)),
+        Ok(RawReply {
+            status: Some(IgnoredAny),
+            ..
+        }) => Ok(Reply::Taken),
+        Ok(_) => Err(neither()),
         Err(error) => Err(AnswerError::Unreadable(error.to_string())),
     }
 }
@@ -290,6 +311,22 @@ mod tests {
         assert_eq!(status.portal.state, PortalState::Other);
         assert_eq!(status.resources[0].state, AccessState::Other);
         assert_eq!(status.resources[0].name, "");
+    }
+
+    #[test]
+    fn an_error_with_a_code_keeps_its_text() {
+        let answer = br#"{"error":"no","code":"may_not_command"}"#;
+        let refused = AnswerError::Refused("no".to_owned());
+        assert_eq!(parse_reply(answer), Err(refused.clone()));
+        assert_eq!(parse_answer(answer), Err(refused));
+        assert!(matches!(
+            parse_reply(b"{}"),
+            Err(AnswerError::Unreadable(_))
+        ));
+        assert!(matches!(
+            parse_answer(b"{}"),
+            Err(AnswerError::Unreadable(_))
+        ));
     }
 
     #[test]
