@@ -3,6 +3,9 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
+/// The last count that is a character before the surrogates. Longer numbers than any name holds compare by digits.
+const MAX_COUNT: u32 = 0xd7ff;
+
 /// A key whose order by bytes is the natural order of texts in lower case. Each number in ASCII digits becomes the mark
 /// `0`, the count of its digits, and its digits: a number with more digits is larger. Zeros in front do not count.
 #[must_use]
@@ -28,8 +31,6 @@ fn number(rest: &mut Peekable<Chars<'_>>, key: &mut String) {
     while let Some(digit) = rest.next_if(char::is_ascii_digit) {
         digits.push(digit);
     }
-    /// The last count that is a character before the surrogates. Longer numbers than any name holds compare by digits.
-    const MAX_COUNT: u32 = 0xd7ff;
     let count = u32::try_from(digits.len()).unwrap_or(MAX_COUNT);
     key.push('0');
     key.push(char::from_u32(count.min(MAX_COUNT)).unwrap_or('0'));
