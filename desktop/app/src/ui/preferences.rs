@@ -38,14 +38,20 @@ impl Preferences {
     }
 
     /// Sends what a person has switched. The switch goes back until the service tells that it is so.
-    fn switched(&self, app: &App) {
-        let Some(shown) = self.shown.get() else {
-            return;
-        };
-        if let Some(command) = shown.command(self.switch.is_active()) {
-            self.switch.set_active(shown.is_on.unwrap_or(false));
-            app.send(command);
-        }
+    fn switched(self: &Rc<Self>, app: &App) {
+        let command = self
+            .shown
+            .get()
+            .and_then(|shown| shown.command(self.switch.is_active()));
+        let Some(command) = command else { return };
+        app.send(command);
+        // Before the next frame, and not within the change: GTK tells a screen reader the outer change last.
+        let open = Rc::clone(self);
+        glib::idle_add_local_full(glib::Priority::HIGH, move || {
+            let is_on = open.shown.get().and_then(|shown| shown.is_on);
+            open.switch.set_active(is_on.unwrap_or(false));
+            glib::ControlFlow::Break
+        });
     }
 
     pub(super) fn toast(&self, toast: adw::Toast) {
