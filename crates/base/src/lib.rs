@@ -4,6 +4,7 @@
 //! - Addresses: [`Family`], [`Prefix`], [`Destination`], [`LocalAddress`].
 //! - Keys that leave their machine: [`PublicKey`], [`PresharedKey`].
 //! - Rates and spread: [`TokenBucket`], [`Random`].
+//! - Bytes counted by destination: [`Traffic`], [`TrafficSlot`].
 //! - The log of a core that writes none itself: [`LogLine`], [`LogQueue`].
 //! - Text of others in messages: [`quotable()`], [`quoted`].
 //! - Batches that the kernel takes and gives in one call: [`datagrams`], [`frames`].
@@ -20,6 +21,7 @@ mod quotable;
 mod random;
 mod time;
 mod token_bucket;
+mod traffic;
 
 pub use keys::{KeyError, PresharedKey, PublicKey};
 pub use log::{LogLevel, LogLine, LogQueue, MAX_WAITING_LINES};
@@ -29,3 +31,4 @@ pub use quotable::{is_deceptive, quotable, quoted};
 pub use random::Random;
 pub use time::{BootTime, ClockTime, UnixTime, Uptime, whole_millis};
 pub use token_bucket::{TokenBucket, TokenRate};
+pub use traffic::{Traffic, TrafficSlot};

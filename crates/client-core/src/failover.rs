@@ -5,7 +5,7 @@ use super::gateway::PeerReport;
 use super::grant::{Grant, Introduction};
 use super::log::LogEvent;
 use super::network::Network;
-use culvert_base::{BootTime, LogLine};
+use culvert_base::{BootTime, LogLine, Traffic};
 use culvert_ids::{GatewayId, ResourceId};
 use culvert_wire::PublicKey;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +21,20 @@ impl<P> Client<P> {
         self.keep_names_in_use(now);
         self.ask_for_same_target(now);
         self.finish(now);
+    }
+
+    /// The bytes that the data plane has counted at each place, at this very moment: at [`Self::counted_places`] of them.
+    /// To be told before [`Self::handle_peers`].
+    pub fn handle_traffic(&mut self, sums: &[Traffic]) {
+        if self.routes.counting_mut().report(sums) {
+            self.routes.set_stale();
+        }
+    }
+
+    /// The number of places that the data plane was told to count at.
+    #[must_use]
+    pub const fn counted_places(&self) -> usize {
+        self.routes.counting().used()
     }
 
     /// The time at which [`Self::handle_peers`] is to be called; never if there is no peer.

@@ -2,7 +2,7 @@
 //! itself, so that a watcher is always told the newest.
 
 use super::changed::ChangedResources;
-use culvert_base::BootTime;
+use culvert_base::{BootTime, Traffic};
 use culvert_ids::ResourceId;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -32,13 +32,15 @@ const AGES: [&str; 10] = [
 ];
 
 /// Numbers that count or measure.
-const COUNTS: [&str; 8] = [
+const COUNTS: [&str; 10] = [
     "count",
     "packets",
+    "received_bytes",
     "refused_others",
     "round_trip_us",
     "rx_bytes",
     "rx_bytes_per_s",
+    "sent_bytes",
     "tx_bytes",
     "tx_bytes_per_s",
 ];
@@ -50,6 +52,8 @@ pub struct Found<'a> {
     pub resources: ChangedResources,
     /// A mark of each access: another mark means that it has changed.
     pub accesses: BTreeMap<ResourceId, u64>,
+    /// The bytes of resources.
+    pub traffic: BTreeMap<ResourceId, Traffic>,
     /// The other parts of the state, by name.
     pub sections: &'a Map<String, Value>,
 }
@@ -78,6 +82,8 @@ pub struct Journal {
     resources: BTreeMap<ResourceId, u64>,
     /// The marks of the last look.
     accesses: BTreeMap<ResourceId, u64>,
+    /// The bytes that were told last.
+    traffic: BTreeMap<ResourceId, Traffic>,
     sections: BTreeMap<String, Section>,
     /// The time of the last change of counts.
     counted: Option<BootTime>,
@@ -103,6 +109,7 @@ impl Journal {
             floor: before,
             resources: BTreeMap::new(),
             accesses: BTreeMap::new(),
+            traffic: BTreeMap::new(),
             sections: BTreeMap::new(),
             counted: None,
         }
@@ -117,9 +124,16 @@ impl Journal {
     /// Compares the state with the last look.
     pub fn note(&mut self, found: Found<'_>, now: BootTime) {
         let next = self.sequence + 1;
+        let counts_are_due = self
+            .counted
+            .is_none_or(|at| at.saturating_add(COUNTS_EVERY) <= now);
         let of_resources = self.note_resources(found.resources, found.accesses, next);
-        let of_sections = self.note_sections(found.sections, next, now);
-        if of_resources || of_sections {
+        let of_traffic = self.note_traffic(found.traffic, next, counts_are_due);
+        let of_sections = self.note_sections(found.sections, next, counts_are_due, now);
+        if of_traffic {
+            self.counted = Some(now);
+        }
+        if of_resources || of_traffic || of_sections {
             self.sequence = next;
         }
     }
@@ -141,17 +155,44 @@ impl Journal {
         let other = either.filter(is_other).copied();
         let changed: Vec<_> = changed.into_iter().chain(other).collect();
         self.resources.extend(changed.iter().map(|id| (*id, next)));
+        self.bound_resources(next);
+        !changed.is_empty()
+    }
+
+    fn bound_resources(&mut self, next: u64) {
         if self.resources.len() > MAX_REMEMBERED {
             self.resources.clear();
             self.floor = next;
         }
-        !changed.is_empty()
     }
 
-    fn note_sections(&mut self, found: &Map<String, Value>, next: u64, now: BootTime) -> bool {
-        let counts_are_due = self
-            .counted
-            .is_none_or(|at| at.saturating_add(COUNTS_EVERY) <= now);
+    /// Resources of which only the bytes are others. They wait until counts are due.
+    fn note_traffic(
+        &mut self,
+        found: BTreeMap<ResourceId, Traffic>,
+        next: u64,
+        is_due: bool,
+    ) -> bool {
+        if !is_due {
+            return false;
+        }
+        let before = std::mem::replace(&mut self.traffic, found);
+        let traffic = self.traffic.iter();
+        let other = traffic.filter(|(id, bytes)| before.get(id) != Some(bytes));
+        let other: Vec<_> = other.map(|(id, _)| (*id, next)).collect();
+        let is_other = !other.is_empty();
+        self.resources.extend(other);
+        self.bound_resources(next);
+        is_other
+    }
+
+    fn note_sections(
+        &mut self,
+        found: &Map<String, Value>,
+        next: u64,
+        counts_are_due: bool,
+        now: BootTime,
+    ) -> bool {
         let mut is_changed = false;
         for (name, value) in found {
             if AGES.contains(&name.as_str()) {
@@ -242,6 +283,7 @@ mod tests {
         let found = Found {
             resources: ChangedResources::Some(ids.iter().map(|it| id(*it)).collect()),
             accesses: accesses.iter().map(|(it, mark)| (id(*it), *mark)).collect(),
+            traffic: BTreeMap::new(),
             sections: &sections,
         };
         let now = BootTime::ZERO.saturating_add(Duration::from_millis(ms));
@@ -343,6 +385,46 @@ mod tests {
     }
 
     #[test]
+    fn bytes_of_resources_are_told_once_a_second_and_an_idle_client_has_no_changes() {
+        let mut journal = Journal::new(0);
+        let look = |journal: &mut Journal, bytes: &[(u8, u64)], ms: u64| {
+            let traffic = bytes.iter().map(|(number, sent_bytes)| {
+                let traffic = Traffic {
+                    sent_bytes: *sent_bytes,
+                    received_bytes: 0,
+                };
+                (id(*number), traffic)
+            });
+            let found = Found {
+                resources: ChangedResources::Some(BTreeSet::new()),
+                accesses: BTreeMap::new(),
+                traffic: traffic.collect(),
+                sections: &Map::new(),
+            };
+            journal.note(found, BootTime::from_millis(ms));
+            journal.sequence()
+        };
+        // The first look of a journal: all resources change.
+        let found = Found {
+            resources: ChangedResources::All,
+            accesses: BTreeMap::new(),
+            traffic: BTreeMap::new(),
+            sections: &Map::new(),
+        };
+        journal.note(found, BootTime::ZERO);
+        let first = look(&mut journal, &[(1, 0), (2, 0)], 1);
+        for ms in [250, 500, 1_000] {
+            assert_eq!(look(&mut journal, &[(1, ms), (2, 0)], ms), first);
+        }
+        let second = look(&mut journal, &[(1, 1_250), (2, 0)], 1_250);
+        assert_eq!(second, first + 1);
+        assert_eq!(journal.since(Some(first)), changes(&[], &[1]));
+        for ms in [2_000, 5_000, 60_000] {
+            assert_eq!(look(&mut journal, &[(1, 1_250), (2, 0)], ms), second);
+        }
+    }
+
+    #[test]
     fn numbers_that_are_forgotten_lead_to_the_whole_state() {
         let mut journal = Journal::new(0);
         note(&mut journal, &[1], &[], json!({}), 0);
@@ -355,6 +437,7 @@ mod tests {
         let found = Found {
             resources: ChangedResources::Some(ids.collect::<BTreeSet<_>>()),
             accesses: BTreeMap::new(),
+            traffic: BTreeMap::new(),
             sections: &Map::new(),
         };
         journal.note(found, BootTime::ZERO);

@@ -24,6 +24,7 @@ mod asking;
 mod changed;
 mod client;
 mod counters;
+mod counting;
 mod directory;
 mod domains;
 mod ended;

@@ -4,6 +4,7 @@ use super::domains::Domains;
 use super::guard::GuardRules;
 use super::packet::PacketRefusal;
 use super::remembered::Remembered;
+use culvert_base::TrafficSlot;
 use culvert_dns::{ForwardId, Transport, Via};
 use culvert_ids::{GatewayId, RelayId};
 use culvert_path::TlsPlace;
@@ -152,6 +153,8 @@ pub struct Peer {
     pub is_kept_open: bool,
     /// All ranges that go to it and may come from it. Ranges that it had before and that are not among them end.
     pub allowed_ips: BTreeSet<Prefix>,
+    /// Of these, the ranges of resources, and the place where the bytes of each are counted.
+    pub counted: BTreeMap<Prefix, TrafficSlot>,
 }
 
 /// The reason for which the client can't go on.

@@ -5,9 +5,10 @@ use super::grant::Grant;
 use super::network::Network;
 use super::output::{Output, PeerUpdate};
 use super::packet::PacketRefusal;
+use super::routes::Routed;
 use super::subtract::subtract_prefixes;
 use culvert_base::BootTime;
-use culvert_ids::{GatewayId, ResourceId};
+use culvert_ids::ResourceId;
 use culvert_policy::{Prefix, Target};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -29,6 +30,9 @@ impl<P> Client<P> {
         }
         let (mut services, mut inbound) = (None, None);
         if self.routes.take_stale() {
+            let directory = &self.directory;
+            let is_shown = |id| directory.get(id).is_some();
+            self.routes.counting_mut().retain(is_shown);
             peers = self.routes.update_peers(
                 self.route_grants(now),
                 &self.gateways,
@@ -57,8 +61,8 @@ impl<P> Client<P> {
         self.outbox.refuse(unroutable, PacketRefusal::Unreachable);
     }
 
-    /// The gateway of each range. If several resources have a range, the oldest has it.
-    fn route_grants(&self, now: BootTime) -> BTreeMap<Prefix, GatewayId> {
+    /// The gateway and the resource of each range. If several resources have a range, the oldest has it.
+    fn route_grants(&self, now: BootTime) -> BTreeMap<Prefix, Routed> {
         let mut routed = BTreeMap::new();
         let Some(network) = &self.network else {
             return routed;
@@ -72,7 +76,10 @@ impl<P> Client<P> {
             })
             .collect();
         for (id, target, grant) in &live {
-            let gateway = grant.gateway.id;
+            let to = Routed {
+                gateway: grant.gateway.id,
+                resource: Some(*id),
+            };
             let pieces = match target.prefix() {
                 Some(range) if self.application_rule(*id).is_passable() => {
                     self.pieces(range, network)
@@ -84,7 +91,7 @@ impl<P> Client<P> {
                 if routed.len() >= MAX_RANGES {
                     return routed;
                 }
-                routed.entry(piece).or_insert(gateway);
+                routed.entry(piece).or_insert(to);
             }
         }
         for (id, gateway) in self.gateways.iter() {
@@ -92,7 +99,10 @@ impl<P> Client<P> {
             let interface = gateway.introduction.interface;
             for address in [IpAddr::V4(interface.ipv4), IpAddr::V6(interface.ipv6)] {
                 if network.is_machine(address) {
-                    routed.entry(Prefix::host(address)).or_insert(id);
+                    routed.entry(Prefix::host(address)).or_insert(Routed {
+                        gateway: id,
+                        resource: None,
+                    });
                 }
             }
         }

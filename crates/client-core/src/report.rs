@@ -10,7 +10,7 @@ use super::status::{
     AccessState, GatewayStatus, NameStatus, ReasonStatus, RelayStatus, ResourceStatus,
     UnreadableStatus, ZoneStatus,
 };
-use culvert_base::{BootTime, UnixTime, whole_millis};
+use culvert_base::{BootTime, Traffic, UnixTime, whole_millis};
 use culvert_control::{ControlState, PortalStatus};
 use culvert_ids::ClientId;
 use culvert_ids::ResourceId;
@@ -142,6 +142,7 @@ impl<P> Client<P> {
     ) -> ResourceStatus {
         let access = self.accesses.get(resource.id);
         let grant = access.and_then(|access| access.grant.as_ref());
+        let traffic = self.routes.counting().traffic_of(resource.id);
         ResourceStatus {
             id: resource.id,
             name: resource.name.to_string(),
@@ -162,6 +163,8 @@ impl<P> Client<P> {
                 .filter(|rule| !rule.is_any())
                 .map(|rule| rule.to_string()),
             inbound: in_words(&resource.inbound),
+            sent_bytes: traffic.map(|it| it.sent_bytes),
+            received_bytes: traffic.map(|it| it.received_bytes),
         }
     }
 
@@ -260,6 +263,12 @@ impl<P> Client<P> {
     /// The resources of which the portal told anew since this was called last; all at the first time.
     pub fn take_changed_resources(&mut self) -> ChangedResources {
         self.directory.take_changed()
+    }
+
+    /// The bytes of all resources that are counted.
+    #[must_use]
+    pub fn traffic(&self) -> BTreeMap<ResourceId, Traffic> {
+        self.routes.counting().all()
     }
 
     /// A mark of every access: another mark means that the status of its resource or names is another.

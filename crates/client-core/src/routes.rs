@@ -1,10 +1,11 @@
 //! The routes: what the data plane and the host were last told, and packets that go on with the next change.
 
 use super::access::Held;
+use super::counting::Counting;
 use super::gateways::Gateways;
 use super::output::{Peer, PeerUpdate};
 use super::packet::PacketFacts;
-use culvert_ids::GatewayId;
+use culvert_ids::{GatewayId, ResourceId};
 use culvert_path::TARGETS_MAX;
 use culvert_policy::gate::InboundRules;
 use culvert_policy::{Prefix, RoutedServices};
@@ -17,8 +18,10 @@ use std::net::IpAddr;
 pub(super) struct Routes<P> {
     /// The peers of the data plane.
     peers: BTreeMap<PublicKey, Peer>,
-    /// The gateway of each range in the data plane, from the allowed IPs of `peers`.
-    routed: BTreeMap<Prefix, GatewayId>,
+    /// The meaning of each range in the data plane, from the allowed IPs of `peers`.
+    routed: BTreeMap<Prefix, Routed>,
+    /// The places where the bytes of resources are counted.
+    counting: Counting,
     /// Of `routed`, the ranges whose route is for some services alone.
     services: BTreeMap<Prefix, RoutedServices>,
     /// The rights of resources at this host.
@@ -31,11 +34,20 @@ pub(super) struct Routes<P> {
     is_stale: bool,
 }
 
+/// The meaning of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Routed {
+    pub(super) gateway: GatewayId,
+    /// The resource that has it; none for addresses of the gateway itself.
+    pub(super) resource: Option<ResourceId>,
+}
+
 impl<P> Default for Routes<P> {
     fn default() -> Self {
         Self {
             peers: BTreeMap::new(),
             routed: BTreeMap::new(),
+            counting: Counting::default(),
             services: BTreeMap::new(),
             inbound: InboundRules::default(),
             host: BTreeSet::new(),
@@ -71,7 +83,7 @@ impl<P> Routes<P> {
 
     /// The gateway of exactly this range.
     pub(super) fn gateway_of(&self, range: Prefix) -> Option<GatewayId> {
-        self.routed.get(&range).copied()
+        self.routed.get(&range).map(|routed| routed.gateway)
     }
 
     /// True if the data plane has this peer.
@@ -87,7 +99,7 @@ impl<P> Routes<P> {
     /// Routes each range to its gateway. Returns what the data plane has to be told of its peers.
     pub(super) fn update_peers(
         &mut self,
-        routed: BTreeMap<Prefix, GatewayId>,
+        routed: BTreeMap<Prefix, Routed>,
         gateways: &Gateways,
         opening: &BTreeSet<GatewayId>,
     ) -> Vec<PeerUpdate> {
@@ -105,15 +117,21 @@ impl<P> Routes<P> {
                 candidates,
                 is_kept_open: opening.contains(&id),
                 allowed_ips: BTreeSet::new(),
+                counted: BTreeMap::new(),
             };
             wanted.insert(introduction.key, peer);
         }
-        for (range, id) in &self.routed {
-            let key = gateways.get(*id).map(|it| it.introduction.key);
+        for (range, to) in &self.routed {
+            let key = gateways.get(to.gateway).map(|it| it.introduction.key);
             if let Some(peer) = key.and_then(|key| wanted.get_mut(&key)) {
                 peer.allowed_ips.insert(*range);
+                let slot = to.resource.and_then(|id| self.counting.slot_of(id));
+                peer.counted.extend(slot.map(|slot| (*range, slot)));
             }
         }
+        let routed: BTreeSet<ResourceId> =
+            self.routed.values().filter_map(|to| to.resource).collect();
+        self.counting.make_room(|id| routed.contains(&id));
         let gone = self.peers.keys().filter(|key| !wanted.contains_key(key));
         let mut updates: Vec<PeerUpdate> = gone.copied().map(PeerUpdate::Remove).collect();
         for (key, peer) in &wanted {
@@ -123,6 +141,14 @@ impl<P> Routes<P> {
         }
         self.peers = wanted;
         updates
+    }
+
+    pub(super) const fn counting(&self) -> &Counting {
+        &self.counting
+    }
+
+    pub(super) const fn counting_mut(&mut self) -> &mut Counting {
+        &mut self.counting
     }
 
     /// Returns the services without a route, if they are others than before.

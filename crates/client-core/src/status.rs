@@ -43,6 +43,12 @@ pub struct ResourceStatus {
     /// Services of this machine that its addresses may use while there is a grant, each as `inbound` of access.toml has it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inbound: Vec<String>,
+    /// Bytes of packets to its addresses, without what the tunnel adds, since the client's start; none before the first grant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_bytes: Option<u64>,
+    /// Bytes of packets from its addresses, counted in the same way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received_bytes: Option<u64>,
 }
 
 /// The state of the access to a resource.

@@ -200,6 +200,7 @@ impl Differences {
             let found = Found {
                 resources: ChangedResources::Some(BTreeSet::new()),
                 accesses: BTreeMap::new(),
+                traffic: BTreeMap::new(),
                 sections: &sections,
             };
             self.0.note(found, now);

@@ -3,6 +3,7 @@
 //! Every counter has one writer, so it is written without a locked instruction; readers see each
 //! number by itself, not a consistent set.
 
+use crate::traffic::TrafficCounters;
 use culvert_policy::gate::DropReason;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -113,6 +114,8 @@ impl BatchSizes {
 pub struct WorkerCounters {
     drops: [Counter; Dropped::ALL.len()],
     gate_drops: [Counter; DropReason::ALL.len()],
+    /// Bytes by destination.
+    pub traffic: TrafficCounters,
     /// Turns of the worker's loop.
     pub turns: Counter,
     /// Times the worker went to sleep for want of work.
@@ -164,6 +167,15 @@ pub struct WorkerCounters {
 }
 
 impl WorkerCounters {
+    /// Counters that count bytes by destination too.
+    #[must_use]
+    pub fn with_traffic() -> Self {
+        Self {
+            traffic: TrafficCounters::with_all_places(),
+            ..Self::default()
+        }
+    }
+
     /// Counts so many packets, records or datagrams that were dropped for this reason.
     pub fn count_drop(&self, reason: Dropped, amount: u64) {
         if amount > 0 {

@@ -115,7 +115,7 @@ pub(crate) fn judge_at_client(
             later,
             ..Frame::packet(packet)
         };
-        let is_peers = |address| snapshot.routes.owner(address) == Some(from);
+        let is_peers = |address| snapshot.owner(address) == Some(from);
         let (home, rules) = (home(snapshot), snapshot.inbound.as_deref());
         gate.admit(now, share_of(from), home, rules, is_peers, &frame)
     };

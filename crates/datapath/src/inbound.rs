@@ -13,7 +13,8 @@ use crate::shell::{Datagrams, Receive, Received, Shell};
 use crate::snapshot::{InUse, Snapshot};
 use crate::splitter::narrow_mtu;
 use crate::superframes::Superframes;
-use culvert_base::LocalAddress;
+use crate::traffic::TrafficCounters;
+use culvert_base::{LocalAddress, TrafficSlot};
 use culvert_packet::ecn::{self, Decapsulation, Ecn};
 use culvert_packet::icmp::{self, Unexpected};
 use culvert_packet::ip::IpView;
@@ -241,7 +242,7 @@ fn open_run<S: Shell>(
     delivery.begin(&receiving.peer, snapshot, context, bytes);
     let mut data = 0;
     let mut received_bytes = 0;
-    let mut own_source = None;
+    let mut source = OwnSource::default();
     // Segments that are sent to this peer have to pass the path to it.
     let narrow = narrow_mtu(&receiving.peer);
     for (number, start) in run.clone().step_by(arrival.stride).enumerate() {
@@ -259,7 +260,8 @@ fn open_run<S: Shell>(
             receiving,
             &mut bytes[inner.clone()],
             arrival.outer_ecn,
-            &mut own_source,
+            &mut source,
+            &context.counters.traffic,
         );
         if verdict.is_err()
             && let Some(message) = MtuMessage::parse(&bytes[inner.clone()])
@@ -284,6 +286,7 @@ fn open_run<S: Shell>(
             Err(reason) => context.counters.count_drop(reason, 1),
         }
     }
+    source.end(&context.counters.traffic);
     note_arrival(
         snapshot,
         context,
@@ -360,7 +363,7 @@ fn about_own_packet<'a>(
     icmp::about_own_packet(
         packet,
         |address| inside.contains(address),
-        |address| snapshot.routes.owner(address) == Some(peer),
+        |address| snapshot.owner(address) == Some(peer),
     )
 }
 
@@ -394,6 +397,30 @@ fn hear_refusal<S: Shell>(
     true
 }
 
+/// The last address that was found to be the peer's, and the bytes of the packets that came from there, which are counted
+/// once for all of them.
+#[derive(Default)]
+struct OwnSource {
+    address: Option<IpAddr>,
+    counted: Option<TrafficSlot>,
+    bytes: usize,
+}
+
+impl OwnSource {
+    fn begin(&mut self, address: IpAddr, counted: Option<TrafficSlot>, traffic: &TrafficCounters) {
+        if counted != self.counted {
+            traffic.count_received(self.counted, self.bytes);
+            self.bytes = 0;
+        }
+        self.address = Some(address);
+        self.counted = counted;
+    }
+
+    fn end(self, traffic: &TrafficCounters) {
+        traffic.count_received(self.counted, self.bytes);
+    }
+}
+
 struct Admitted {
     /// Bytes of the packet; what follows is padding.
     len: usize,
@@ -403,31 +430,37 @@ struct Admitted {
 
 /// Checks that an opened packet is well-formed and from its peer, and combines the congestion bits.
 ///
-/// `own_source` remembers the last address that was found to be the peer's.
+/// A packet from an address of the peer counts for its destination, whatever the gate says of it: it came by the tunnel.
 fn admit(
     snapshot: &Snapshot,
     receiving: &Receiving,
     inner: &mut [u8],
     outer: Ecn,
-    own_source: &mut Option<IpAddr>,
+    own: &mut OwnSource,
+    traffic: &TrafficCounters,
 ) -> Result<Admitted, Dropped> {
     let Ok(view) = IpView::parse(inner) else {
         return Err(Dropped::InnerMalformed);
     };
-    if !own_source.is_some_and(|own| view.is_from(own)) {
+    let len = view.total_len();
+    let mut own_bytes = len;
+    if !own.address.is_some_and(|own| view.is_from(own)) {
         let source = view.source();
         // "…checks that the source address of the inner packet routes to the peer the key is for"
         // (WireGuard paper, section 2): by longest match, not by any match.
-        if snapshot.routes.owner(source) == Some(receiving.peer.id) {
-            *own_source = Some(source);
-        } else if !matches!(
+        let route = snapshot.routes.owner(source);
+        if let Some(route) = route.filter(|route| route.peer == receiving.peer.id) {
+            own.begin(source, route.counted, traffic);
+        } else if matches!(
             about_own_packet(snapshot, receiving.peer.id, &view),
             Some(Unexpected::Relayed)
         ) {
+            own_bytes = 0;
+        } else {
             return Err(Dropped::SourceNotAllowed);
         }
     }
-    let len = view.total_len();
+    own.bytes += own_bytes;
     let inner_ecn = view.ecn();
     match ecn::decapsulate(inner_ecn, outer) {
         Decapsulation::Keep => Ok(Admitted { len, marked: false }),

@@ -43,6 +43,7 @@ mod queue_bound;
 mod queues;
 mod refusal;
 mod refusals;
+mod route;
 mod send_limit;
 mod sending;
 mod service_routes;
@@ -54,6 +55,7 @@ mod superframes;
 mod sync;
 #[cfg(test)]
 mod testing;
+mod traffic;
 mod transmit;
 mod turns;
 mod unrouted;
@@ -76,10 +78,12 @@ pub use outbound::MIN_PATH_MTU;
 pub use peer::{Peer, ip_and_udp_len};
 pub use peer_table::PeerTable;
 pub use refusal::RouteRefusal;
+pub use route::Route;
 pub use sending::Sending;
 pub use service_routes::ServiceRoutes;
 pub use shell::{
     Datagrams, Ended, QueueCredit, Ready, Receive, Received, Renewed, SendFault, Shell,
 };
 pub use snapshot::{Inside, Snapshot};
+pub use traffic::TrafficCounters;
 pub use unrouted::Unrouted;

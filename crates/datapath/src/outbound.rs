@@ -16,6 +16,7 @@ use crate::shell::{Ended, Shell};
 use crate::snapshot::Snapshot;
 use crate::splitter::Splitter;
 use crate::staging::Staging;
+use culvert_base::TrafficSlot;
 use culvert_base::datagrams::MAX_SEGMENTS;
 use culvert_base::frames::MAX_FRAME_BYTES;
 use culvert_packet::Cut;
@@ -54,6 +55,8 @@ struct Cursor {
     len: usize,
     cut: Cut,
     peer: PeerId,
+    /// The place where the bytes of the frame's destination are counted.
+    counted: Option<TrafficSlot>,
     /// The key of the peer: `peer` may be somebody else's number by the time the socket has room.
     public_key: PublicKey,
     next: usize,

@@ -6,6 +6,7 @@ use crate::allowed_ips::AllowedIps;
 use crate::key_table::KeyTable;
 use crate::peer::Peer;
 use crate::peer_table::PeerTable;
+use crate::route::Route;
 use crate::service_routes::ServiceRoutes;
 use culvert_policy::gate::{GateTable, InboundRules};
 use culvert_session::{ClockOffset, PeerId};
@@ -37,7 +38,7 @@ impl Inside {
 /// The knowledge that workers need to carry packets, at one moment.
 pub struct Snapshot {
     /// The owners of inner addresses.
-    pub routes: AllowedIps<PeerId>,
+    pub routes: AllowedIps<Route>,
     /// The peers, each with the key to seal with.
     pub peers: PeerTable,
     /// The keys that records may arrive under.
@@ -75,6 +76,12 @@ impl Snapshot {
             inside: None,
             wall_offset,
         }
+    }
+
+    /// The peer that this inner address belongs to.
+    #[must_use]
+    pub fn owner(&self, address: IpAddr) -> Option<PeerId> {
+        self.routes.owner(address).map(|route| route.peer)
     }
 
     /// The peer with this number.

@@ -3,10 +3,11 @@
 use crate::store::DescriptorStore;
 use culvert_aead::Suite;
 use culvert_base::UnixTime;
-use culvert_base::{AllowedIpChange, Prefix};
+use culvert_base::{AllowedIpChange, Prefix, TrafficSlot};
 use culvert_datapath::{Inside, Mechanisms, ServiceRoutes, Unrouted};
 use culvert_policy::gate::{GateTable, InboundRules, PeerKey};
 use culvert_session::{PresharedKey, PrivateKey, PublicKey};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -136,6 +137,8 @@ pub struct PeerChange {
     pub replace_allowed_ips: bool,
     /// Ranges to give to the peer (taken from another that has them) or to remove from it.
     pub allowed_ips: Vec<AllowedIpChange>,
+    /// Of the ranges to give, those whose bytes are counted, and where. At a client alone.
+    pub counted: BTreeMap<Prefix, TrafficSlot>,
 }
 
 impl PeerChange {
@@ -155,6 +158,7 @@ impl PeerChange {
             suite: None,
             replace_allowed_ips: false,
             allowed_ips: Vec::new(),
+            counted: BTreeMap::new(),
         }
     }
 }

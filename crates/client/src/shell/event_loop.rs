@@ -295,6 +295,9 @@ impl<'a> EventLoop<'a> {
     fn hear_of_peers(&mut self, now: Now) -> Result<(), ClientError> {
         let (reports, port) = self.devices.tunnel.reports()?;
         self.note_port(port);
+        let places = self.core.counted_places();
+        self.core
+            .handle_traffic(&self.devices.tunnel.traffic(places));
         self.core.handle_peers(&reports, now.boot);
         Ok(())
     }

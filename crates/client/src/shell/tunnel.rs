@@ -4,7 +4,7 @@
 use crate::status::DropStatus;
 use crate::{ClientError, Settings};
 use culvert_base::Prefix;
-use culvert_base::{BootTime, UnixTime};
+use culvert_base::{BootTime, Traffic, UnixTime};
 use culvert_client_core::{PacketRefusal, Peer, PeerReport, PeerUpdate};
 use culvert_datapath::{Inside, Mechanisms, PathMessage, ServiceRoutes, Unrouted};
 use culvert_engine::{
@@ -237,6 +237,11 @@ impl Tunnel {
         Ok((reports, port_of(&status)))
     }
 
+    /// The bytes that were counted at the first `places` places.
+    pub(crate) fn traffic(&self, places: usize) -> Vec<Traffic> {
+        self.device.traffic(places)
+    }
+
     /// The device's part of the status; nothing where it has ended.
     pub(crate) fn told(&self) -> Told {
         let Ok(status) = self.device.status() else {
@@ -331,6 +336,7 @@ fn set(peer: Peer) -> PeerChange {
     change.replace_allowed_ips = true;
     let ranges = peer.allowed_ips.into_iter();
     change.allowed_ips = ranges.map(AllowedIpChange::Add).collect();
+    change.counted = peer.counted;
     change
 }
 

@@ -3,7 +3,7 @@
 use super::clock::Now;
 use crate::status::{SCHEMA_VERSION, SignInStatus, Status};
 use crate::watch::WatchMessage;
-use culvert_base::BootTime;
+use culvert_base::{BootTime, Traffic};
 use culvert_client_core::{ChangedResources, Found, Journal, Since};
 use culvert_host::{MIN_INTERVAL_MS, Update, WatchRequest, Watchers};
 use culvert_ids::ResourceId;
@@ -32,6 +32,7 @@ pub(super) struct Watching {
 pub(super) struct Compared {
     pub(super) resources: ChangedResources,
     pub(super) accesses: BTreeMap<ResourceId, u64>,
+    pub(super) traffic: BTreeMap<ResourceId, Traffic>,
     pub(super) sections: Map<String, Value>,
 }
 
@@ -41,6 +42,7 @@ impl Compared {
         Self {
             resources,
             accesses: BTreeMap::new(),
+            traffic: BTreeMap::new(),
             sections: sections(status),
         }
     }
@@ -98,6 +100,7 @@ impl Watching {
         let found = Found {
             resources: compared.resources,
             accesses: compared.accesses,
+            traffic: compared.traffic,
             sections: &compared.sections,
         };
         self.journal.note(found, now);

@@ -159,8 +159,8 @@ impl Outbound {
             context.reply(|out| icmp::unreachable(packet, icmp::Unreachable::Prohibited, out));
             return None;
         }
-        let owner = snapshot.routes.owner(cut.ip().destination);
-        let peer = owner.and_then(|id| snapshot.peer(id));
+        let route = snapshot.routes.owner(cut.ip().destination);
+        let peer = route.and_then(|route| snapshot.peer(route.peer));
         let mut before_gate = None;
         if context.gates.is_some() {
             if peer.is_some_and(|peer| usable(peer, context).is_none()) {
@@ -228,6 +228,7 @@ impl Outbound {
             len,
             cut,
             peer: peer.id,
+            counted: route.and_then(|route| route.counted),
             public_key: peer.public_key,
             next: 0,
             is_marked: false,

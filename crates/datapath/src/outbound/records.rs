@@ -48,14 +48,16 @@ impl Outbound {
         };
         let packet = &self.frame[VNET_HEADER_LEN..cursor.len];
         let splits = Splitter::limit(peer, packet);
-        while cursor.next < cursor.cut.segments() {
+        let mut sent_bytes = 0;
+        let is_cut = loop {
+            if cursor.next == cursor.cut.segments() {
+                break true;
+            }
             let inner_len = cursor.cut.segment_len(cursor.next);
             if let Some(longest) = splits.filter(|&longest| inner_len > longest) {
                 if !self.batch.is_empty() {
                     // The parts of a packet have a send of their own.
-                    self.cursor = Some(cursor);
-                    self.seal(context);
-                    return;
+                    break false;
                 }
                 self.splitter.take(inner_len, |segment| {
                     cursor.cut.write_segment(packet, cursor.next, segment);
@@ -65,13 +67,12 @@ impl Outbound {
                 });
                 if self.splitter.split(longest, shape, &mut self.batch) {
                     cursor.next += 1;
+                    sent_bytes += inner_len;
                     continue;
                 }
             }
             let Some(record) = self.batch.add(shape.record_len(inner_len)) else {
-                self.cursor = Some(cursor);
-                self.seal(context);
-                return;
+                break false;
             };
             let (inner, padding) = record[DATA_HEADER_LEN..].split_at_mut(inner_len);
             cursor.cut.write_segment(packet, cursor.next, inner);
@@ -80,6 +81,14 @@ impl Outbound {
             }
             padding.fill(0);
             cursor.next += 1;
+            sent_bytes += inner_len;
+        };
+        let traffic = &context.counters.traffic;
+        traffic.count_sent(cursor.counted, sent_bytes);
+        if !is_cut {
+            self.cursor = Some(cursor);
+            self.seal(context);
+            return;
         }
         peer.activity.data_sent(context.now);
         context.note_active(peer);

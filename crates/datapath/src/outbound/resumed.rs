@@ -72,6 +72,7 @@ impl Outbound {
             len,
             cut,
             peer: peer.id,
+            counted: None,
             public_key: peer.public_key,
             next: 0,
             is_marked: false,

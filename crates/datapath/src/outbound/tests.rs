@@ -61,7 +61,7 @@ fn snapshot() -> Snapshot {
     let mut peers = PeerTable::default();
     peers.insert(PEER, Arc::new(peer));
     Snapshot {
-        routes: AllowedIps::new(&[(range, PEER)].into()),
+        routes: AllowedIps::new(&[(range, PEER.into())].into()),
         peers,
         ..testing::snapshot(MTU)
     }

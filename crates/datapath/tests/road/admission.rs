@@ -82,7 +82,10 @@ fn a_source_is_judged_by_the_longest_range_around_it() {
     let remotes = [Remote::new(1), Remote::new(2)];
     let mut snapshot = snapshot(&[&remotes[0], &remotes[1]]);
     let range = |len| culvert_base::Prefix::around(inner(1), len).unwrap();
-    let ranges = [(range(8), remotes[0].id()), (range(32), remotes[1].id())];
+    let ranges = [
+        (range(8), remotes[0].id().into()),
+        (range(32), remotes[1].id().into()),
+    ];
     snapshot.routes = culvert_datapath::AllowedIps::new(&ranges.into());
     let mut worker = Worker::new(snapshot);
     let packet = udp(inner(1), HERE, b"whose?");

@@ -159,7 +159,7 @@ fn a_forged_source_is_counted_and_not_answered() {
     let mut both = gated(&[&client, &victim]);
     // The routes have the address with the wrong peer: the gate has the last word.
     let range = culvert_base::Prefix::around(inner(0), 8).unwrap();
-    both.routes = culvert_datapath::AllowedIps::new(&[(range, client.id())].into());
+    both.routes = culvert_datapath::AllowedIps::new(&[(range, client.id().into())].into());
     let mut worker = worker(both);
     let packet = udp(victim.inner(), SERVER, b"");
     assert_eq!(arrive(&mut worker, &client, &packet), Vec::<Vec<u8>>::new());

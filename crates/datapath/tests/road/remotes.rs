@@ -168,8 +168,8 @@ pub(crate) fn snapshot(remotes: &[&Remote]) -> Snapshot {
     let mut ranges = std::collections::BTreeMap::new();
     for remote in remotes {
         let id = remote.id();
-        ranges.insert(Prefix::around(inner(id.0), 24).unwrap(), id);
-        ranges.insert(Prefix::around(inner_v6(id.0), 32).unwrap(), id);
+        ranges.insert(Prefix::around(inner(id.0), 24).unwrap(), id.into());
+        ranges.insert(Prefix::around(inner_v6(id.0), 32).unwrap(), id.into());
         snapshot
             .peers
             .insert(remote.peer.id, Arc::clone(&remote.peer));

@@ -42,7 +42,10 @@ fn of_two_ranges_around_a_destination_the_longer_one_decides() {
     let remotes = [Remote::new(1), Remote::new(2)];
     let mut snapshot = snapshot(&[&remotes[0], &remotes[1]]);
     let range = |len| Prefix::around(inner(1), len).unwrap();
-    let ranges = [(range(8), remotes[0].id()), (range(32), remotes[1].id())];
+    let ranges = [
+        (range(8), remotes[0].id().into()),
+        (range(32), remotes[1].id().into()),
+    ];
     snapshot.routes = AllowedIps::new(&ranges.into());
     let mut worker = Worker::new(snapshot);
     worker.queue(BULK, frame(&udp(HERE, inner(1), b"")));

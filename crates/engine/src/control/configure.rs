@@ -178,8 +178,12 @@ impl Control {
             // Refused is only a peer with our own key, which the kernel ignores as well.
             None => self.add_peer(&change.public_key)?,
         };
-        self.peers
-            .change_ranges(id, change.replace_allowed_ips, &change.allowed_ips);
+        self.peers.change_ranges(
+            id,
+            change.replace_allowed_ips,
+            &change.allowed_ips,
+            &change.counted,
+        );
         let state = self.peers.get_mut(id)?;
         if let Some(suite) = change.suite {
             state.suite = suite;

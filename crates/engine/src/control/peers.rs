@@ -1,8 +1,8 @@
 //! The peers of the device, and the ranges that they have.
 
 use super::peer_facts::PeerFacts;
-use culvert_base::{AllowedIpChange, BootTime, Family, Prefix};
-use culvert_datapath::{AllowedIps, KeyTable, Peer, PeerTable, Receiving, ServiceRoutes};
+use culvert_base::{AllowedIpChange, BootTime, Family, Prefix, TrafficSlot};
+use culvert_datapath::{AllowedIps, KeyTable, Peer, PeerTable, Receiving, Route, ServiceRoutes};
 use culvert_path::MtuSearch;
 use culvert_session::{Handshaker, Index, PeerId, Suite};
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +40,7 @@ pub(super) struct Peers {
     keys: Arc<KeyTable>,
     ranges: BTreeMap<Prefix, PeerId>,
     /// The same ranges as workers see them.
-    routes: AllowedIps<PeerId>,
+    routes: AllowedIps<Route>,
     /// Routes that are for some services alone.
     service_routes: Option<Arc<ServiceRoutes>>,
     /// The facts of each peer, as the last report told them.
@@ -147,7 +147,13 @@ impl Peers {
     }
 
     /// Gives ranges to a peer and takes them from it.
-    pub(super) fn change_ranges(&mut self, id: PeerId, replace: bool, changes: &[AllowedIpChange]) {
+    pub(super) fn change_ranges(
+        &mut self,
+        id: PeerId,
+        replace: bool,
+        changes: &[AllowedIpChange],
+        counted: &BTreeMap<Prefix, TrafficSlot>,
+    ) {
         if replace {
             let own = self.ranges_of(id).map(std::mem::take);
             for range in own.into_iter().flatten() {
@@ -159,7 +165,8 @@ impl Peers {
             match *change {
                 AllowedIpChange::Add(range) => {
                     let before = self.ranges.insert(range, id);
-                    self.routes.insert(&range, id);
+                    let counted = counted.get(&range).copied();
+                    self.routes.insert(&range, Route { peer: id, counted });
                     if let Some(of_owner) = before.and_then(|owner| self.ranges_of(owner)) {
                         of_owner.remove(&range);
                     }
@@ -182,7 +189,7 @@ impl Peers {
     }
 
     /// The ranges as workers see them.
-    pub(super) fn routes(&self) -> AllowedIps<PeerId> {
+    pub(super) fn routes(&self) -> AllowedIps<Route> {
         self.routes.clone()
     }
 
@@ -268,7 +275,7 @@ mod tests {
             let key = PublicKey::from_bytes(key);
             peers.add(Peer::new(PeerId(number), key, Arc::default()));
             let own = AllowedIpChange::Add(range(number));
-            peers.change_ranges(PeerId(number), false, &[own]);
+            peers.change_ranges(PeerId(number), false, &[own], &BTreeMap::new());
         }
         peers
     }
@@ -307,7 +314,8 @@ mod tests {
         assert_eq!(report(&mut peers).1, 0, "nothing has changed");
 
         // A range moves from one to another, a suite changes, a handshake completes, a peer goes and one comes.
-        peers.change_ranges(PeerId(1), false, &[AllowedIpChange::Add(range(2))]);
+        let added = [AllowedIpChange::Add(range(2))];
+        peers.change_ranges(PeerId(1), false, &added, &BTreeMap::new());
         peers.get_mut(PeerId(500)).unwrap().suite = Some(Suite::Aes256Gcm);
         peers.take_keys(PeerId(700), &Handshaker::new([1; 32]));
         peers.remove(PeerId(800));

@@ -4,7 +4,7 @@ use super::shell::{Leaving, SimShell};
 use culvert_base::{BootTime, Prefix};
 use culvert_datapath::{
     AllowedIps, Command, DataPath, Dropped, Event, Gates, Inside, KeyTable, Mechanisms, Options,
-    Peer, PeerTable, Receiving, Rest, Snapshot, WorkerCounters,
+    Peer, PeerTable, Receiving, Rest, Route, Snapshot, WorkerCounters,
 };
 use culvert_packet::Accept;
 use culvert_policy::gate::{DropReason, GateTable, PeerKey};
@@ -51,7 +51,7 @@ pub(crate) struct Machine {
     /// The receiver indices in `keys`.
     receiving: Vec<Index>,
     keys: Arc<KeyTable>,
-    routes: AllowedIps<PeerId>,
+    routes: AllowedIps<Route>,
     inside: Option<Inside>,
     gate: Option<Arc<GateTable>>,
     is_dirty: bool,
@@ -106,7 +106,7 @@ impl Machine {
             peer: Arc::new(peer),
             receiving: Vec::new(),
             keys: Arc::default(),
-            routes: AllowedIps::new(&BTreeMap::from([(prefix, id)])),
+            routes: AllowedIps::new(&BTreeMap::from([(prefix, id.into())])),
             inside: setup.inside,
             gate: setup.gate.map(Arc::new),
             is_dirty: true,

@@ -26,6 +26,7 @@ impl EventLoop<'_> {
         let compared = Compared {
             resources: self.core.take_changed_resources(),
             accesses: self.core.access_marks(now.boot),
+            traffic: self.core.traffic(),
             sections: sections(&self.status_without_resources(now)),
         };
         let watchers = self.socket.observed.watchers();
