@@ -11,5 +11,6 @@ mod relay;
 mod relayed;
 mod scene;
 mod signing_in;
+mod traffic;
 mod tunnel;
 mod watching;

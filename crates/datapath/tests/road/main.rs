@@ -24,6 +24,7 @@ mod route;
 mod send_limit;
 mod snapshots;
 mod staging;
+mod traffic;
 mod turns;
 mod unrouted;
 mod worker;

@@ -26,6 +26,7 @@ pub(crate) struct Setup {
     pub(crate) mechanisms: Mechanisms,
     pub(crate) gates: Option<Arc<Gates>>,
     pub(crate) client_gate: Option<Arc<ClientGate>>,
+    pub(crate) counts_traffic: bool,
 }
 
 impl Default for Setup {
@@ -39,6 +40,7 @@ impl Default for Setup {
             mechanisms: Mechanisms::ALL,
             gates: None,
             client_gate: None,
+            counts_traffic: false,
         }
     }
 }
@@ -56,7 +58,10 @@ impl Worker {
     pub(crate) fn with(setup: Setup, snapshot: impl Into<Arc<Snapshot>>) -> Self {
         let mut device = Device::new(setup.queues);
         device.publish(snapshot.into(), true);
-        let counters = Arc::<WorkerCounters>::default();
+        let counters = Arc::new(match setup.counts_traffic {
+            true => WorkerCounters::with_traffic(),
+            false => WorkerCounters::default(),
+        });
         let options = Options {
             worker: setup.worker,
             queues: setup.queues,

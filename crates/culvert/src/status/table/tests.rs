@@ -24,6 +24,8 @@ pub(crate) fn status() -> Status {
         unknown_filters: 0,
         applications: None,
         inbound: Vec::new(),
+        sent_bytes: None,
+        received_bytes: None,
     };
     let granted = ResourceStatus {
         gateway: Some(gateway),
