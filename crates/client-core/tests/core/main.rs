@@ -18,3 +18,4 @@ mod portals;
 mod relays;
 mod services;
 mod session;
+mod traffic;
