@@ -18,6 +18,7 @@ pub mod pace;
 pub mod peer;
 pub mod phase;
 pub mod present;
+pub mod rates;
 pub mod resources;
 pub mod settings;
 pub mod sign_in;

@@ -257,6 +257,10 @@ pub struct Resource {
     pub allow: Option<Vec<String>>,
     /// The programs of this machine that may reach it, in words.
     pub applications: Option<String>,
+    /// Bytes to it since the service's start; absent before the first grant, and from an older service.
+    pub sent_bytes: Option<u64>,
+    /// Bytes from it, in the same way.
+    pub received_bytes: Option<u64>,
 }
 
 /// The state of the access to a resource.

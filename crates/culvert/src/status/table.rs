@@ -219,8 +219,16 @@ fn details(resource: &ResourceStatus, status: &Status) -> String {
     if let Some(who) = &resource.applications {
         details.push(format!("for {who}"));
     }
+    details.extend(traffic(resource));
     details.retain(|detail| !detail.is_empty());
     details.join("; ")
+}
+
+/// The bytes of a resource; nothing if there were none.
+fn traffic(resource: &ResourceStatus) -> Option<String> {
+    let (sent, received) = (resource.sent_bytes?, resource.received_bytes?);
+    let has_any = sent > 0 || received > 0;
+    has_any.then(|| format!("sent {}, received {}", bytes(sent), bytes(received)))
 }
 
 fn access(resource: &ResourceStatus, status: &Status) -> String {
@@ -443,8 +451,17 @@ pub(crate) fn rate(bytes_per_s: u64) -> String {
     }
 }
 
-fn tenths(bits: u64, unit: u64, name: &str) -> String {
-    format!("{}.{} {name}", bits / unit, bits % unit * 10 / unit)
+fn bytes(count: u64) -> String {
+    match count {
+        0..1_000 => format!("{count} B"),
+        1_000..1_000_000 => tenths(count, 1_000, "kB"),
+        1_000_000..1_000_000_000 => tenths(count, 1_000_000, "MB"),
+        _ => tenths(count, 1_000_000_000, "GB"),
+    }
+}
+
+fn tenths(count: u64, unit: u64, name: &str) -> String {
+    format!("{}.{} {name}", count / unit, count % unit * 10 / unit)
 }
 
 #[cfg(test)]

@@ -30,6 +30,8 @@ pub(crate) fn status() -> Status {
     let granted = ResourceStatus {
         gateway: Some(gateway),
         expires: Some(Timestamp::from_unix_ms(3_600_000)),
+        sent_bytes: Some(999),
+        received_bytes: Some(1_250_000),
         ..resource(1, "web", "10.0.0.0/8", AccessState::Granted)
     };
     let denied = ResourceStatus {
@@ -122,7 +124,7 @@ tunnel     culvert0: 100.64.0.9, fd00::9
 running    1 d 1 h, culvert 1.0
 
 RESOURCES
-  web       10.0.0.0/8       granted  through office-1, 1 h 0 min left
+  web       10.0.0.0/8       granted  through office-1, 1 h 0 min left; sent 999 B, received 1.2 MB
   database  db.corp.example  denied   not at this hour (1 min 1 s ago)
 
 GATEWAYS
@@ -170,7 +172,7 @@ fn whom_rules_about_applications_refused_is_told_by_name() {
         refused_others: 7,
     };
     let text = render(&status);
-    let resource = "through office-1, 1 h 0 min left; for only programs of backup\n";
+    let resource = "through office-1, 1 h 0 min left; for only programs of backup; sent 999 B, received 1.2 MB\n";
     assert!(text.contains(resource), "{text}");
     let refused = "\nREFUSED APPLICATIONS\n  browser           3 packets\n  \
                    (no application)  7 packets\n";
