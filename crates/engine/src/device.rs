@@ -14,10 +14,11 @@ use crate::published::Published;
 use crate::sockets::{View, WorkerSockets};
 use crate::status::{Status, WatchedPeer};
 use crate::store::StoredDescriptors;
+use crate::traffic;
 use crate::worker::{Worker, WorkerOptions};
 use culvert_base::datagrams::PRIORITY_CLASS;
 use culvert_base::frames::{QueueFault, RESERVED_QUEUES};
-use culvert_base::{Destination, LocalAddress, PublicKey, Traffic, TrafficSlot};
+use culvert_base::{Destination, LocalAddress, PublicKey};
 use culvert_datapath::{
     Gates, Mechanism, PathMessage, RouteRefusal, Snapshot, Unrouted, WorkerCounters,
 };
@@ -54,7 +55,7 @@ const MAX_REQUESTS: usize = 16;
 pub struct Device {
     interface: String,
     shared: Arc<Shared>,
-    worker_counters: Vec<Arc<WorkerCounters>>,
+    pub(crate) worker_counters: Vec<Arc<WorkerCounters>>,
     requests: SyncSender<Request>,
     threads: Mutex<Vec<JoinHandle<io::Result<()>>>>,
 }
@@ -97,7 +98,7 @@ impl Device {
             .map_err(EngineError::system("create an event descriptor"))?;
         let seed = random_seed()?;
         let worker_counters: Vec<Arc<WorkerCounters>> = (0..options.workers)
-            .map(|_| counters_for(options.gate))
+            .map(|_| traffic::counters_for(options.gate))
             .collect();
         let workers = make_workers(&options, &mut tun, &worker_counters, &shared)?;
         let (requests, received_requests) = sync_channel(MAX_REQUESTS);
@@ -120,20 +121,6 @@ impl Device {
         };
         device.spawn(control, workers)?;
         Ok(device)
-    }
-
-    /// Bytes by destination since the start, over all workers, at the first `places` of them. Zero on a device that is no
-    /// client's. It does not ask the control thread.
-    pub fn traffic(&self, places: usize) -> Vec<Traffic> {
-        let slots = (0..places).map_while(TrafficSlot::new);
-        let sum = |slot| {
-            let mut sum = Traffic::default();
-            for counters in &self.worker_counters {
-                sum += counters.traffic.read(slot);
-            }
-            sum
-        };
-        slots.map(sum).collect()
     }
 
     /// Tells a client's gate of a flow that the host began before this device was there. Other devices know none.
@@ -415,14 +402,6 @@ fn make_tun(options: &Options) -> Result<culvert_tun::Device, EngineError> {
     let queues: Vec<_> = tun.queues().iter().map(AsFd::as_fd).collect();
     store.keep(StoredDescriptors::Queues, &queues);
     Ok(tun)
-}
-
-/// A client's workers count bytes by destination.
-fn counters_for(gate: GateKind) -> Arc<WorkerCounters> {
-    match gate {
-        GateKind::Client => Arc::new(WorkerCounters::with_traffic()),
-        GateKind::Open | GateKind::Gateway { .. } => Arc::default(),
-    }
 }
 
 impl DeviceGates {

@@ -21,6 +21,7 @@ mod sockets;
 mod status;
 mod store;
 mod sync;
+mod traffic;
 mod wake_flag;
 mod worker;
 

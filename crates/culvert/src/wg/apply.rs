@@ -11,6 +11,7 @@ use culvert_uapi::{
     PeerConfiguration, SetRequest,
 };
 use culvert_udp::UdpError;
+use std::collections::BTreeMap;
 use std::io;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
@@ -118,6 +119,7 @@ fn peer_change(
         suite: peer.suite.into_option(),
         replace_allowed_ips: peer.replace_allowed_ips,
         allowed_ips: peer.allowed_ips,
+        counted: BTreeMap::new(),
     })
 }
 

@@ -1,9 +1,10 @@
 //! From the cursor to the socket: packets are cut into records of a batch, which is sealed and sent.
 
-use super::{Outbound, usable};
+use super::{Cursor, Outbound, usable};
 use crate::context::Context;
 use crate::counters::Dropped;
 use crate::mechanisms::Mechanism;
+use crate::peer::Peer;
 use crate::shell::Shell;
 use crate::snapshot::Snapshot;
 use crate::splitter::Splitter;
@@ -46,18 +47,30 @@ impl Outbound {
         let shape = RecordShape {
             mtu: usize::from(snapshot.mtu),
         };
+        let (is_cut, sent_bytes) = self.lay_out(&mut cursor, peer, shape);
+        let traffic = &context.counters.traffic;
+        traffic.count_sent(cursor.counted, sent_bytes);
+        if !is_cut {
+            self.cursor = Some(cursor);
+            self.seal(context);
+            return;
+        }
+        peer.activity.data_sent(context.now);
+        context.note_active(peer);
+    }
+
+    /// Lays packets from the cursor on out in the batch. Returns if all of them are, and the bytes of those that are.
+    #[inline]
+    fn lay_out(&mut self, cursor: &mut Cursor, peer: &Peer, shape: RecordShape) -> (bool, usize) {
         let packet = &self.frame[VNET_HEADER_LEN..cursor.len];
         let splits = Splitter::limit(peer, packet);
         let mut sent_bytes = 0;
-        let is_cut = loop {
-            if cursor.next == cursor.cut.segments() {
-                break true;
-            }
+        while cursor.next < cursor.cut.segments() {
             let inner_len = cursor.cut.segment_len(cursor.next);
             if let Some(longest) = splits.filter(|&longest| inner_len > longest) {
                 if !self.batch.is_empty() {
                     // The parts of a packet have a send of their own.
-                    break false;
+                    return (false, sent_bytes);
                 }
                 self.splitter.take(inner_len, |segment| {
                     cursor.cut.write_segment(packet, cursor.next, segment);
@@ -72,7 +85,7 @@ impl Outbound {
                 }
             }
             let Some(record) = self.batch.add(shape.record_len(inner_len)) else {
-                break false;
+                return (false, sent_bytes);
             };
             let (inner, padding) = record[DATA_HEADER_LEN..].split_at_mut(inner_len);
             cursor.cut.write_segment(packet, cursor.next, inner);
@@ -82,16 +95,8 @@ impl Outbound {
             padding.fill(0);
             cursor.next += 1;
             sent_bytes += inner_len;
-        };
-        let traffic = &context.counters.traffic;
-        traffic.count_sent(cursor.counted, sent_bytes);
-        if !is_cut {
-            self.cursor = Some(cursor);
-            self.seal(context);
-            return;
         }
-        peer.activity.data_sent(context.now);
-        context.note_active(peer);
+        (true, sent_bytes)
     }
 
     /// Seals the batch; one that finds no counters left is dropped.
