@@ -36,10 +36,9 @@ fn the_socket_tells_the_bytes_of_each_resource_and_none_of_one_that_was_never_gr
         scene.gateway.run(&add).unwrap();
         tells(&client, &[None, None, None]).await;
         // An echo request has 28 bytes of headers. The first one waits for access, and counts once.
-        for (number, destination, options) in [
-            (1, BEHIND, "-c 3 -i 0.2 -s 100"),
-            (2, OTHER, "-c 1 -s 500"),
-        ] {
+        for (number, destination, options) in
+            [(1, BEHIND, "-c 3 -i 0.2 -s 100"), (2, OTHER, "-c 1 -s 500")]
+        {
             let ping = format!("ping {options} -W 10 {destination}");
             let granted = async {
                 let (asking, asked, _) = request(&mut session).await;
