@@ -9,8 +9,7 @@ use culvert_datapath::{
 use culvert_packet::Accept;
 use culvert_policy::gate::{DropReason, GateTable, PeerKey};
 use culvert_session::{
-    Clock, ClockOffset, Destination, Handshaker, Index, Output, PeerId, PrivateKey, PublicKey,
-    Tai64n,
+    Clock, ClockOffset, Destination, Handshaker, Index, Output, PrivateKey, PublicKey, Tai64n,
 };
 use std::cell::Cell;
 use std::collections::BTreeMap;
