@@ -137,63 +137,6 @@ fn a_gateway_opens_nothing_at_the_client_while_the_clients_own_connections_go_on
     });
 }
 
-/// Sends a datagram. True if its sender hears within a moment that it does not get there.
-async fn is_refused(to: &str) -> bool {
-    let socket = UdpSocket::bind("0.0.0.0:0").await.unwrap();
-    socket.connect((to, 9)).await.unwrap();
-    socket.send(b"is anybody there?").await.unwrap();
-    let heard = tokio::time::timeout(SILENCE_TIMEOUT, socket.recv(&mut [0; 64])).await;
-    heard.is_ok_and(|heard| heard.is_err())
-}
-
-#[test]
-fn a_gateway_tells_the_client_nothing_of_flows_through_another() {
-    Scene::new().play(async |scene| {
-        let portal = FakePortal::start().await;
-        let (client, mut session, key) =
-            begin(&portal, &[(1, "10.77.0.0/24"), (2, "10.78.0.0/24")]).await;
-        let gateways = [1, 2].map(|number| Gateway::start(&scene.gateway, number, key));
-        let run = |line: &str| scene.gateway.run(line).unwrap();
-        run("sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.gw1.rp_filter=0 \
-             net.ipv4.conf.gw2.rp_filter=0");
-        run("ip address replace 10.78.0.1/32 dev lo");
-        // The kernel behind the gateways refuses these hosts, in the name of the gateway that has the way back.
-        let [of_first, of_second] = ["10.77.0.66", "10.78.0.66"];
-        for host in [of_first, of_second] {
-            run(&format!("ip route replace prohibit {host}/32"));
-        }
-        let refuse_through = |number: u8| {
-            let source = format!("10.{}.0.1", 76 + number);
-            let own = CLIENT.ipv4;
-            run(&format!(
-                "ip route replace {own}/32 dev gw{number} src {source}"
-            ))
-        };
-        for (number, host) in [(1, of_first), (2, of_second)] {
-            refuse_through(number);
-            let granted = async {
-                let (asked, resource, _) = request(&mut session).await;
-                let gateway = &gateways[usize::from(number) - 1];
-                let candidates = scene.candidates(number);
-                let grant = gateway.grant(asked, resource, number, candidates, &[]);
-                session.say(grant).await;
-            };
-            let (_maybe_too_early, ()) = tokio::join!(is_refused(host), granted);
-            assert!(is_refused(host).await, "{host}: by its own gateway");
-        }
-        assert!(!is_refused(of_first).await, "by the other gateway");
-        let status = client
-            .until(|status| dropped(status, "other_gateway") >= 1)
-            .await;
-        let gate = status.drops.iter().filter(|drop| drop.stage == "gate");
-        assert_eq!(gate.count(), 1, "{:?}", status.drops);
-        refuse_through(1);
-        assert!(is_refused(of_first).await, "by its own gateway again");
-        client.stop().await;
-        gateways.map(Gateway::kill);
-    });
-}
-
 #[test]
 fn a_neighbour_reaches_the_tunnels_address_by_no_other_interface() {
     Scene::new().play(async |scene| {
