@@ -225,6 +225,31 @@ def access_that_ends_leaves_a_trace():
         window.sees("wiki.corp.example")
 
 
+def a_resource_in_use_has_its_rate():
+    """The rate of a resource comes from two counts of its bytes, and goes when they stay as they are."""
+    state = statuses.status()
+
+    def counted(received):
+        first = {**state["resources"][0], "state": "granted", "gateway": "gw_1", "why": None}
+        first |= {"sent_bytes": 0, "received_bytes": received}
+        return {**state, "resources": [first, *state["resources"][1:]]}
+
+    with Case(counted(0)) as (service, window):
+        window.sees("Granted")
+        rated = lambda: any("bit/s in, 0 bit/s out" in text for text in window.texts())  # noqa: E731
+        assert not rated(), "one count is no rate"
+        beats = (counted(beat * 1_000_000) for beat in range(1, 60))
+
+        def beat():
+            service.answer = next(beats)
+            time.sleep(1)
+            return rated()
+
+        harness.wait("a rate", beat)
+        window.picture("rate")
+        harness.wait("the end of the rate", lambda: not rated())
+
+
 def ten_thousand_resources():
     """The window opens, finds, and follows a change of one. make bench-desktop measures it."""
     with Case(statuses.many(10_000)) as (service, window):
@@ -630,7 +655,7 @@ def a_real_service():
 
 TESTS = [the_window_shows_each_state, a_service_that_goes_takes_its_resources_along, commands_reach_the_service, favourites_stay, names_are_text,
          every_control_has_a_name, dialogs_are_named, names_are_switched_in_the_settings,
-         access_that_ends_leaves_a_trace, signing_in, a_sign_in_of_another_window, a_browser_that_does_not_open,
+         access_that_ends_leaves_a_trace, a_resource_in_use_has_its_rate, signing_in, a_sign_in_of_another_window, a_browser_that_does_not_open,
          a_service_that_signs_nobody_in, an_older_service_is_polled, a_window_that_was_asleep_is_right, a_machine_that_slept, the_tray,
          log_and_bundle, german_and_dark, another_program_is_told_nothing, a_real_service, ten_thousand_resources]
 

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// Every resource with a grant may have a place beside as many that had one.
 const _: () = assert!(TrafficSlot::COUNT >= 2 * super::MAX_ACCESSES);
 
-/// Who is counted where.
+/// The places at which resources are counted.
 #[derive(Debug, Default)]
 pub(super) struct Counting {
     by_resource: BTreeMap<ResourceId, Place>,

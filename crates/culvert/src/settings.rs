@@ -25,7 +25,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = EXAMPLES)]
 pub(crate) struct SettingsArguments {
-    /// Whether the system asks the client for names while it is connected
+    /// Have the system ask the client for names while it is connected, or not
     ///
     /// With "off", resources have their addresses, and names of the account are unknown. An administrator
     /// rules it out with `--dns off` of the client.

@@ -1,28 +1,10 @@
 //! Counters of workers and the control thread: their work, and their drops by reason.
 //!
-//! Every counter has one writer, so it is written without a locked instruction; readers see each
-//! number by itself, not a consistent set.
+//! Readers see each number by itself, not a consistent set.
 
+use crate::counter::Counter;
 use crate::traffic::TrafficCounters;
 use culvert_policy::gate::DropReason;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-/// A number that one thread writes and any thread reads.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    /// Adds to the number. One thread writes it.
-    pub fn add(&self, amount: u64) {
-        self.0
-            .store(self.0.load(Relaxed).wrapping_add(amount), Relaxed);
-    }
-
-    /// The number as last written.
-    pub fn read(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-}
 
 macro_rules! drops {
     ($($variant:ident, $stage:literal, $reason:literal, $doc:literal;)*) => {

@@ -17,6 +17,7 @@ mod busy_poll;
 mod codel;
 mod context;
 mod copies;
+mod counter;
 mod counters;
 mod data_path;
 mod delivery;
@@ -61,7 +62,8 @@ mod turns;
 mod unrouted;
 
 pub use allowed_ips::AllowedIps;
-pub use counters::{BatchSizes, Counter, Dropped, WorkerCounters};
+pub use counter::Counter;
+pub use counters::{BatchSizes, Dropped, WorkerCounters};
 pub use data_path::{DataPath, Options, Rest};
 pub use endpoint_watch::EndpointWatch;
 pub use event::{

@@ -1,6 +1,6 @@
 //! Bytes by destination, as one worker counts them.
 
-use crate::counters::Counter;
+use crate::counter::Counter;
 use culvert_base::{Traffic, TrafficSlot};
 
 /// A worker's counters by [`TrafficSlot`]. One thread writes them, as it does [`Counter`]s.

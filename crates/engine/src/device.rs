@@ -14,7 +14,6 @@ use crate::published::Published;
 use crate::sockets::{View, WorkerSockets};
 use crate::status::{Status, WatchedPeer};
 use crate::store::StoredDescriptors;
-use crate::traffic;
 use crate::worker::{Worker, WorkerOptions};
 use culvert_base::datagrams::PRIORITY_CLASS;
 use culvert_base::frames::{QueueFault, RESERVED_QUEUES};
@@ -98,7 +97,7 @@ impl Device {
             .map_err(EngineError::system("create an event descriptor"))?;
         let seed = random_seed()?;
         let worker_counters: Vec<Arc<WorkerCounters>> = (0..options.workers)
-            .map(|_| traffic::counters_for(options.gate))
+            .map(|_| counters_for(options.gate))
             .collect();
         let workers = make_workers(&options, &mut tun, &worker_counters, &shared)?;
         let (requests, received_requests) = sync_channel(MAX_REQUESTS);
@@ -438,6 +437,14 @@ struct Ending(Arc<Shared>);
 impl Drop for Ending {
     fn drop(&mut self) {
         self.0.stop();
+    }
+}
+
+/// A client's workers count bytes by destination.
+fn counters_for(gate: GateKind) -> Arc<WorkerCounters> {
+    match gate {
+        GateKind::Client => Arc::new(WorkerCounters::with_traffic()),
+        GateKind::Open | GateKind::Gateway { .. } => Arc::default(),
     }
 }
 

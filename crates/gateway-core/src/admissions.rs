@@ -1,5 +1,5 @@
 //! Plain WireGuard devices that are admitted without a grant: they have a tunnel and reach no resource (ADR 0062). Those whose
-//! DNS server is this gateway may ask for names (ADR 0068).
+//! DNS server is this gateway may ask for names (ADR 0067).
 
 use culvert_base::BootTime;
 use culvert_ids::ClientId;

@@ -1,6 +1,6 @@
 //! Names for plain WireGuard devices: the first gateway answers their DNS queries, if it can (ADR 0056), and has names of other
 //! sites resolved by the gateways there (ADR 0061). It does so whatever the device may use now, so that resources by name that
-//! are added later need no other file (ADR 0068).
+//! are added later need no other file (ADR 0067).
 
 use super::{Caller, Service};
 use culvert_base::quoted;

@@ -78,6 +78,7 @@ fn follow(answer: &str) -> Result<Duration, Box<dyn std::error::Error>> {
         &*first.map_err(|error| format!("{error:?}"))?,
         &[],
         &favourites,
+        0,
     );
     let mut before = search(shown.all(), "", Choice::All);
     let mut took = Duration::ZERO;
@@ -98,6 +99,7 @@ fn follow(answer: &str) -> Result<Duration, Box<dyn std::error::Error>> {
             &*status.map_err(|error| format!("{error:?}"))?,
             &[],
             &favourites,
+            0,
         );
         let now = search(shown.all(), "", Choice::All);
         std::hint::black_box(difference(&before, &now));

@@ -20,7 +20,7 @@ pub enum Contact {
     OtherVersion(u32),
     /// The answer is none, with the reason in English.
     Broken(String),
-    /// What was said last is from before this machine slept. The answer to a new question is awaited.
+    /// The last answer is from before this machine slept. The answer to a new question is awaited.
     Old,
     /// The service's state.
     Status(Arc<Status>),

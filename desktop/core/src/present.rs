@@ -1,12 +1,16 @@
 //! The texts that the window shows for a state.
 
+mod rate;
+
 use crate::notices::{Cause, Notice};
 use crate::phase::Phase;
+use crate::rates::Rate;
 use crate::resources::{Denied, Path, Row};
 use crate::sign_in::{Failure, Progress};
 use crate::status::{AccessState, Gateway, SCHEMA_VERSION, Status};
 use crate::text;
 use crate::words::{Language, Message, Value, Words};
+pub use rate::{rate, traffic};
 
 /// The heading of a state, and a sentence about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -274,13 +278,17 @@ pub fn about(words: &Words, row: &Row, local_time: LocalTime) -> String {
         return String::new();
     };
     let path = words.get(path_message(*path));
-    words.with(
+    let through = words.with(
         Message::Through,
         &[
             ("gateway", Value::Text(gateway)),
             ("path", Value::Text(&path)),
         ],
-    )
+    );
+    match row.rate {
+        Some(rate) => format!("{through} · {}", traffic(words, rate)),
+        None => through,
+    }
 }
 
 /// The reason of a denial: by its code, in the language of the window, and what the portal adds in English.
@@ -381,13 +389,12 @@ pub fn gateway(words: &Words, gateway: &Gateway, age_ms: u64) -> [String; 2] {
         let time = round_trip(words, round_trip_us);
         second.push(words.with(Message::GatewayRoundTrip, &[("time", Value::Text(&time))]));
     }
-    let (into, out) = (
-        rate(words, gateway.rx_bytes_per_s),
-        rate(words, gateway.tx_bytes_per_s),
-    );
-    second.push(words.with(
-        Message::GatewayRate,
-        &[("in", Value::Text(&into)), ("out", Value::Text(&out))],
+    second.push(traffic(
+        words,
+        Rate {
+            received: gateway.rx_bytes_per_s,
+            sent: gateway.tx_bytes_per_s,
+        },
     ));
     [parts.join(" · "), second.join(" · ")]
 }
@@ -410,18 +417,6 @@ pub fn round_trip(words: &Words, microseconds: u32) -> String {
         "{} ms",
         tenths(words, u64::from(microseconds).div_ceil(100))
     )
-}
-
-/// A rate in bits a second.
-#[must_use]
-pub fn rate(words: &Words, bytes_per_s: u64) -> String {
-    let bits = bytes_per_s.saturating_mul(8);
-    match bits {
-        0..1_000 => format!("{bits} bit/s"),
-        1_000..1_000_000 => format!("{} kbit/s", tenths(words, bits / 100)),
-        1_000_000..1_000_000_000 => format!("{} Mbit/s", tenths(words, bits / 100_000)),
-        _ => format!("{} Gbit/s", tenths(words, bits / 100_000_000)),
-    }
 }
 
 fn tenths(words: &Words, tenths: u64) -> String {

@@ -3,9 +3,7 @@
 //! The service tells counts at most once a second while they change, and nothing while they do not. So a rate ends by
 //! time, and only while one is shown is there a moment to wait for.
 
-use crate::present;
 use crate::status::{self, Change, Resource};
-use crate::words::{Message, Value, Words};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -113,21 +111,9 @@ impl Rates {
     }
 }
 
-/// A rate for people, as a gateway's is told.
-#[must_use]
-pub fn text(words: &Words, rate: Rate) -> String {
-    let (into, out) = (
-        present::rate(words, rate.received),
-        present::rate(words, rate.sent),
-    );
-    let values = [("in", Value::Text(&into)), ("out", Value::Text(&out))];
-    words.with(Message::GatewayRate, &values)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::words::Language;
 
     fn counts(id: &str, sent: u64, received: u64) -> Arc<Resource> {
         Arc::new(Resource {
@@ -212,19 +198,5 @@ mod tests {
         })];
         rates.update(&[], &older, 1_200);
         assert_eq!(rates.of("b", 1_200), None);
-    }
-
-    #[test]
-    fn a_rate_is_told_in_both_languages() {
-        let rate = Rate {
-            received: 150_000,
-            sent: 100,
-        };
-        let told = |language| {
-            let text = text(&Words::new(language), rate);
-            text.replace(['\u{2068}', '\u{2069}'], "")
-        };
-        assert_eq!(told(Language::English), "1.2 Mbit/s in, 800 bit/s out");
-        assert_eq!(told(Language::German), "1,2 Mbit/s ein, 800 bit/s aus");
     }
 }

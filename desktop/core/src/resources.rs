@@ -2,6 +2,7 @@
 
 use crate::ended::Trace;
 use crate::favourites::Favourites;
+use crate::rates::{Rate, Rates};
 use crate::status::{self, AccessState, Change, Gateway, Reason, Resource, Status};
 use crate::{address, natural, opening, text};
 use std::collections::HashMap;
@@ -55,6 +56,8 @@ pub struct Row {
     pub why: Option<Denied>,
     /// The gateway's name and the path, if access is granted.
     pub through: Option<(String, Path)>,
+    /// Bytes a second, while any come or go.
+    pub rate: Option<Rate>,
     /// True if the person marked it.
     pub is_favourite: bool,
     /// True if a program of the desktop opens it.
@@ -105,6 +108,7 @@ impl Row {
             state: resource.state,
             why: resource.why.as_ref().filter(|_| is_denied).map(Denied::of),
             through: gateway.and_then(|id| gateways.get(id)).cloned(),
+            rate: None,
             is_favourite: favourites.contains(&resource.id),
             opens: address::to_open(resource).is_some(),
             ended_unix_s: None,
@@ -166,6 +170,9 @@ pub struct Rows {
     ended: Vec<Trace>,
     gateways: Gateways,
     favourites: Favourites,
+    rates: Rates,
+    /// True if a row has a rate.
+    has_rates: bool,
     sorted: Vec<Rc<Row>>,
 }
 
@@ -176,8 +183,50 @@ impl Rows {
         &self.sorted
     }
 
-    /// Takes a status, and the resources that are gone from it. True if a row changed.
-    pub fn update(&mut self, status: &Status, ended: &[Trace], favourites: &Favourites) -> bool {
+    /// Takes a status that came by `now_ms`, and the resources that are gone from it. True if a row changed.
+    pub fn update(
+        &mut self,
+        status: &Status,
+        ended: &[Trace],
+        favourites: &Favourites,
+        now_ms: u64,
+    ) -> bool {
+        self.rates
+            .update(&self.resources, &status.resources, now_ms);
+        let is_changed = self.replace_changed(status, ended, favourites);
+        self.show_rates(now_ms) || is_changed
+    }
+
+    /// The moment at which the next rate ends: rows change then.
+    #[must_use]
+    pub fn next_ms(&self, now_ms: u64) -> Option<u64> {
+        self.rates.next_end_ms(now_ms)
+    }
+
+    /// Puts the present rates into the rows. True if a row changed.
+    fn show_rates(&mut self, now_ms: u64) -> bool {
+        if !self.has_rates && self.rates.next_end_ms(now_ms).is_none() {
+            return false;
+        }
+        self.has_rates = false;
+        let mut is_changed = false;
+        for row in &mut self.sorted {
+            let rate = self.rates.of(&row.id, now_ms);
+            self.has_rates |= rate.is_some();
+            if row.rate != rate {
+                Rc::make_mut(row).rate = rate;
+                is_changed = true;
+            }
+        }
+        is_changed
+    }
+
+    fn replace_changed(
+        &mut self,
+        status: &Status,
+        ended: &[Trace],
+        favourites: &Favourites,
+    ) -> bool {
         let gateways = gateways(status);
         let changes = status::changes(&self.resources, &status.resources);
         let is_other = gateways != self.gateways || *favourites != self.favourites;

@@ -1,4 +1,4 @@
-//! A gateway answers the DNS questions of plain WireGuard devices that it is the DNS server of, without a grant (ADR 0068).
+//! A gateway answers the DNS questions of plain WireGuard devices that it is the DNS server of, without a grant (ADR 0067).
 
 use crate::plain_dns::{
     A, DB, NO_ERROR, NO_SUCH_NAME, PATTERN, answer, ask, device, look_up, plain,

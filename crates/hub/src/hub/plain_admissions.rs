@@ -1,4 +1,4 @@
-//! Plain WireGuard devices that gateways admit without a grant (ADR 0062, ADR 0068).
+//! Plain WireGuard devices that gateways admit without a grant (ADR 0062, ADR 0067).
 //!
 //! A condition about the address is judged by where a gateway hears the device. A gateway hears nobody whose key it does not
 //! know. So it is told the keys of devices that such a condition concerns, whether they have a grant or not.

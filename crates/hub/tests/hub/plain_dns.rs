@@ -1,4 +1,4 @@
-//! The first gateway of a plain WireGuard device is its DNS server, and answers it without a grant (ADR 0068).
+//! The first gateway of a plain WireGuard device is its DNS server, and answers it without a grant (ADR 0067).
 
 use crate::world::{World, client, gateway, network};
 use culvert_ids::SiteId;

@@ -74,6 +74,8 @@ struct Timers {
     notice: Timer,
     /// For resources that are marked as ended.
     ended: Timer,
+    /// For rates that end.
+    rate: Timer,
     /// For a machine that said that it goes to sleep.
     asleep: Timer,
 }
@@ -339,6 +341,10 @@ impl App {
                 window
                     .resources
                     .show(&self.words, status, ended, favourites);
+                if let Some(next_ms) = window.resources.next_ms() {
+                    let wait_ms = next_ms.saturating_sub(now_ms()).max(1);
+                    self.after(wait_ms, |app| &app.timers.rate, Self::refresh);
+                }
             }
             None => window.resources.clear(),
         }

@@ -126,12 +126,17 @@ impl Resources {
         favourites: &Favourites,
     ) {
         let mut all = self.list.all.borrow_mut();
-        let is_changed = all.update(status, ended, favourites);
+        let is_changed = all.update(status, ended, favourites, now_ms());
         drop(all);
         let was_filled = self.list.is_filled.replace(true);
         if is_changed || !was_filled {
             self.list.find(words);
         }
+    }
+
+    /// The moment at which a rate ends that is shown.
+    pub(super) fn next_ms(&self) -> Option<u64> {
+        self.list.all.borrow().next_ms(now_ms())
     }
 
     /// Shows none: what the list had is not so any more.

@@ -269,13 +269,13 @@ fn rows_that_are_updated_are_those_that_are_made_anew() {
             ended.dismiss(&id.unwrap_or_default());
         }
         let traces = ended.traces();
-        updated.update(&status, traces, &favourites);
+        updated.update(&status, traces, &favourites, 0);
         assert_eq!(
             updated.all(),
             rows(&status, traces, &favourites),
             "step {step}"
         );
-        assert!(!updated.update(&status, traces, &favourites));
+        assert!(!updated.update(&status, traces, &favourites, 0));
     }
 }
 
@@ -289,11 +289,11 @@ fn a_gateway_that_changes_its_path_changes_rows() {
         ..Gateway::default()
     }];
     let (mut shown, favourites) = (Rows::default(), Favourites::default());
-    assert!(shown.update(&status, &[], &favourites));
+    assert!(shown.update(&status, &[], &favourites, 0));
     status.gateways[0].rx_bytes_per_s = 9;
-    assert!(!shown.update(&status, &[], &favourites));
+    assert!(!shown.update(&status, &[], &favourites, 0));
     status.gateways[0].path = "relayed".to_owned();
-    assert!(shown.update(&status, &[], &favourites));
+    assert!(shown.update(&status, &[], &favourites, 0));
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn a_resource_that_is_gone_stays_in_its_place_as_ended() {
     let at = |now_ms| Moment { now_ms, unix_s: 9 };
     let (mut shown, favourites) = (Rows::default(), Favourites::default());
     ended.observe(&Contact::Status(Arc::new(before.clone())), at(0));
-    shown.update(&before, ended.traces(), &favourites);
+    shown.update(&before, ended.traces(), &favourites, 0);
     assert!(
         shown
             .all()
@@ -321,7 +321,7 @@ fn a_resource_that_is_gone_stays_in_its_place_as_ended() {
             .all(|row| row.opens && row.ended_unix_s.is_none())
     );
     ended.observe(&Contact::Status(Arc::new(after.clone())), at(1));
-    assert!(shown.update(&after, ended.traces(), &favourites));
+    assert!(shown.update(&after, ended.traces(), &favourites, 0));
     assert_eq!(ids(shown.all()), ["r1", "r2", "r3"]);
     let row = &shown.all()[1];
     assert_eq!((row.ended_unix_s, row.opens), (Some(9), false));
@@ -331,6 +331,40 @@ fn a_resource_that_is_gone_stays_in_its_place_as_ended() {
     assert_eq!(ids(&search(shown.all(), "", Choice::Granted)), ["r1"]);
     assert!(search(shown.all(), "", Choice::Denied).is_empty());
     ended.dismiss("r2");
-    assert!(shown.update(&after, ended.traces(), &favourites));
+    assert!(shown.update(&after, ended.traces(), &favourites, 0));
     assert_eq!(ids(shown.all()), ["r1", "r3"]);
+}
+
+#[test]
+fn a_row_has_the_rate_of_its_resource_until_it_ends_and_others_stay_as_they_are() {
+    let counted = |sent| {
+        let mut status = sample();
+        let first = Arc::make_mut(&mut status.resources[0]);
+        (first.sent_bytes, first.received_bytes) = (Some(sent), Some(0));
+        status
+    };
+    let (mut shown, favourites) = (Rows::default(), Favourites::default());
+    assert!(shown.update(&counted(0), &[], &favourites, 1_000));
+    assert_eq!(shown.next_ms(1_000), None);
+    let before = shown.all().to_vec();
+    assert!(shown.update(&counted(500), &[], &favourites, 2_000));
+    let changed: Vec<_> = before
+        .iter()
+        .zip(shown.all())
+        .filter(|(old, new)| old != new)
+        .collect();
+    let [(old, new)] = changed[..] else {
+        panic!("{} rows changed", changed.len());
+    };
+    let rate = Rate {
+        received: 0,
+        sent: 500,
+    };
+    assert_eq!((old.rate, new.rate), (None, Some(rate)));
+    // Nothing more comes: the rate ends by time.
+    assert!(!shown.update(&counted(500), &[], &favourites, 3_000));
+    let end_ms = shown.next_ms(3_000).unwrap();
+    assert!(shown.update(&counted(500), &[], &favourites, end_ms));
+    assert_eq!(shown.all(), before);
+    assert_eq!(shown.next_ms(end_ms), None);
 }
