@@ -70,8 +70,9 @@ if [ "$what" = build-desktop ]; then
     if [ "$(uname -m)" != aarch64 ]; then
         # Debian can't install these beside those of this machine. They are unpacked, and nothing of them runs.
         root=$(realpath "${CARGO_TARGET_DIR:-target}")/arm64-gtk
-        if [ ! -d "$root" ]; then
-            rm -rf "$root.unfinished"
+        # One without the versions is of an earlier commit.
+        if [ ! -e "$root/shlibs" ]; then
+            rm -rf "$root" "$root.unfinished"
             log=$(mktemp)
             # A Debian package of the window depends on the versions that these packages say of their libraries.
             # shellcheck disable=SC2016
