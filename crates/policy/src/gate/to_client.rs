@@ -1,10 +1,10 @@
 //! The flows of packets to clients, and of clients' answers to what resources began.
 
 use super::flow::{End, Flow, FlowKey, TCP_ACK, TCP_SYN};
+use super::grants::Permit;
 use super::heading::Heading;
 use super::inbound::{beginning_to_host, permit_inbound};
 use super::index::Place;
-use super::table::Permit;
 use super::{DropReason, Gate, GateTable, PeerKey};
 use culvert_base::BootTime;
 
