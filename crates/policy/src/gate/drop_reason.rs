@@ -76,7 +76,9 @@ reasons! {
     /// At a client: the first packet of a connection, or a query, that comes to it and that nobody has opened. At a gateway: a
     /// packet to a client from a resource that opens other services of the client's host.
     NotOpened = "not_opened",
-    /// At a client: an ICMP error about a flow that goes through another gateway.
+    /// At a client: an ICMP error about a flow through another gateway, from an address that leads to its sender. Other
+    /// packets of such a flow, and such errors from other addresses, do not get as far as a gate: their source is none of
+    /// the sender's.
     OtherGateway = "other_gateway",
 }
 
