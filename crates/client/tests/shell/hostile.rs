@@ -239,15 +239,16 @@ fn a_neighbour_reaches_the_tunnels_address_by_no_other_interface() {
         let neighbour = Namespace::clone(&scene.gateway);
         let outer = |family| scene.link.subnet.host(family, 1);
         let [outer_v4, outer_v6] = [Family::V4, Family::V6].map(outer);
-        let reaches = async |address: IpAddr| opens(&neighbour, (address, 2222).into()).await;
+        let reaches = async |address: IpAddr, port| opens(&neighbour, (address, port).into()).await;
         for outer in [outer_v4, outer_v6] {
-            assert!(reaches(outer).await, "the listener is there");
+            assert!(reaches(outer, 2222).await, "the listener is there");
         }
         let guarded = async {
             loop {
                 let tables = scene.printed("nft list tables").await;
                 let names = ["inet", "arp"].map(|it| format!("{it} culvert_addresses_culvert0"));
-                if names.iter().all(|name| tables.contains(name)) {
+                let answers = TcpStream::connect((CLIENT.ipv4, 53)).await.is_ok();
+                if answers && names.iter().all(|name| tables.contains(name)) {
                     return;
                 }
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -257,19 +258,20 @@ fn a_neighbour_reaches_the_tunnels_address_by_no_other_interface() {
             .await
             .unwrap();
         // The neighbour sends by the network between them: as itself, in the name of the resource, so that an answer would
-        // go into the tunnel, and where it asks for the hardware address.
+        // go into the tunnel, to the client's resolver, and where it asks for the hardware address.
         let interface = &scene.link.interface;
         let (own, own_v6) = (IpAddr::from(CLIENT.ipv4), IpAddr::from(CLIENT.ipv6));
-        for (own, way) in [
-            (own, format!("via {outer_v4}")),
-            (own, format!("via {outer_v4} src {BEHIND}")),
-            (own, format!("dev {interface}")),
-            (own_v6, format!("via {outer_v6}")),
-            (own_v6, format!("dev {interface}")),
+        for (own, way, port) in [
+            (own, format!("via {outer_v4}"), 2222),
+            (own, format!("via {outer_v4} src {BEHIND}"), 2222),
+            (own, format!("via {outer_v4}"), 53),
+            (own, format!("dev {interface}"), 2222),
+            (own_v6, format!("via {outer_v6}"), 2222),
+            (own_v6, format!("dev {interface}"), 2222),
         ] {
             let route = format!("ip route replace {own} {way}");
             neighbour.run(&route).unwrap();
-            assert!(!reaches(own).await, "{route}");
+            assert!(!reaches(own, port).await, "{route}, port {port}");
         }
         let neighbours = neighbour.run("ip neigh show").unwrap();
         for own in [own, own_v6] {

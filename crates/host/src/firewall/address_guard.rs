@@ -91,7 +91,7 @@ fn to_nft(interface: &InterfaceName, addresses: &[IpAddr]) -> String {
     line("\t\ttype filter hook prerouting priority raw; policy accept;");
     line(&format!("\t\tiifname {{ \"lo\", \"{interface}\" }} accept"));
     // Containers ask the host's resolver at this address, by the bridge that they are on. It answers guests alone.
-    line("\t\tmeta l4proto { tcp, udp } th dport 53 accept");
+    line("\t\tmeta iifkind \"bridge\" meta l4proto { tcp, udp } th dport 53 accept");
     for address in addresses {
         let header = header(Family::of(*address));
         line(&format!("\t\t{header} daddr {address} counter drop"));
@@ -144,7 +144,7 @@ mod tests {
              \tchain prerouting {\n\
              \t\ttype filter hook prerouting priority raw; policy accept;\n\
              \t\tiifname { \"lo\", \"cv0\" } accept\n\
-             \t\tmeta l4proto { tcp, udp } th dport 53 accept\n\
+             \t\tmeta iifkind \"bridge\" meta l4proto { tcp, udp } th dport 53 accept\n\
              \t\tip daddr 100.64.0.9 counter drop\n\
              \t\tip6 daddr fd00::9 counter drop\n\
              \t}\n\
