@@ -69,6 +69,9 @@ reasons! {
     AddressTaken = "address_taken",
     /// The gate remembers as many flows as it can, and none of them is the client's.
     FlowsFull = "flows_full",
+    /// The first packet of a flow of a client that begins more flows a second than one may: it, or a resource that begins
+    /// flows at it.
+    FlowRate = "flow_rate",
     /// A packet of a protocol without ports, where as many addresses as can be remembered are in use by others.
     PortlessFull = "portless_full",
     /// At a client: a packet for another address than the client's own in the tunnel.

@@ -1,6 +1,7 @@
 //! Judges flows by the grants of their client: new ones, and known ones when the table has changed.
 
 use super::flow::{End, Flow, FlowKey};
+use super::flows::Beginner;
 use super::grants::{ClientGrants, Permit, Way};
 use super::heading::{Heading, address, address_bits};
 use super::inbound::permit_inbound;
@@ -62,7 +63,7 @@ impl Gate {
             Way::To(resolved) => address_bits(resolved),
             Way::Lost => return Err(DropReason::NoAddress),
         };
-        let room = self.flows.room_for(peer).ok_or(DropReason::FlowsFull)?;
+        let room = self.flows.room_for(peer, Beginner::Client, now)?;
         let far = self
             .flows
             .far_key(&near, remote)
