@@ -1,27 +1,25 @@
 //! The road in: datagrams received together → records opened in place → packets checked → delivered.
 
+mod inner;
+
 use crate::context::Context;
 use crate::counters::Dropped;
 use crate::delivery::Delivery;
 use crate::event::{Event, HandshakeMessage, PATH_MESSAGE_PREFIX, PathMessage};
-use crate::gate::home;
 use crate::key_table::Receiving;
 use crate::lane::Lane;
 use crate::peer::Peer;
-use crate::refusal::RouteRefusal;
 use crate::shell::{Datagrams, Receive, Received, Shell};
 use crate::snapshot::{InUse, Snapshot};
 use crate::splitter::narrow_mtu;
 use crate::superframes::Superframes;
-use crate::traffic::TrafficCounters;
-use culvert_base::{LocalAddress, TrafficSlot};
-use culvert_packet::ecn::{self, Decapsulation, Ecn};
-use culvert_packet::icmp::{self, Unexpected};
-use culvert_packet::ip::IpView;
-use culvert_packet::{Accept, Coalescer, MtuMessage, clamp_mss};
+use culvert_base::LocalAddress;
+use culvert_packet::ecn::Ecn;
+use culvert_packet::{Accept, Coalescer};
 use culvert_session::parse::{DataHeader, Message};
-use culvert_session::{DATA_HEADER_LEN, DATA_OVERHEAD, Index, PeerId};
-use std::net::{IpAddr, SocketAddr};
+use culvert_session::{DATA_HEADER_LEN, DATA_OVERHEAD, Index};
+use inner::{OpenedRun, OwnSource};
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -243,8 +241,12 @@ fn open_run<S: Shell>(
     let mut data = 0;
     let mut received_bytes = 0;
     let mut source = OwnSource::default();
-    // Segments that are sent to this peer have to pass the path to it.
-    let narrow = narrow_mtu(&receiving.peer);
+    let opened_run = OpenedRun {
+        snapshot,
+        receiving,
+        narrow: narrow_mtu(&receiving.peer),
+        outer_ecn: arrival.outer_ecn,
+    };
     for (number, start) in run.clone().step_by(arrival.stride).enumerate() {
         if !opened.opened().contains(number) {
             continue;
@@ -255,36 +257,7 @@ fn open_run<S: Shell>(
         if inner.is_empty() {
             continue;
         }
-        let verdict = admit(
-            snapshot,
-            receiving,
-            &mut bytes[inner.clone()],
-            arrival.outer_ecn,
-            &mut source,
-            &context.counters.traffic,
-        );
-        if verdict.is_err()
-            && let Some(message) = MtuMessage::parse(&bytes[inner.clone()])
-        {
-            context.hear_of_mtu(&receiving.peer, message);
-            continue;
-        }
-        data += 1;
-        match verdict {
-            Ok(Admitted { len, marked }) => {
-                if marked {
-                    context.counters.congestion_marked.add(1);
-                }
-                let packet = inner.start..inner.start + len;
-                if let Some(mtu) = narrow {
-                    clamp_mss(&mut bytes[packet.clone()], mtu);
-                }
-                delivery.push(bytes, packet);
-            }
-            Err(Dropped::SourceNotAllowed)
-                if hear_refusal(snapshot, receiving, context, &bytes[inner.clone()]) => {}
-            Err(reason) => context.counters.count_drop(reason, 1),
-        }
+        data += usize::from(opened_run.offer(delivery, context, bytes, inner, &mut source));
     }
     source.end(&context.counters.traffic);
     note_arrival(
@@ -349,129 +322,5 @@ fn note_arrival<S: Shell>(
     }
     if transport.wants_rekey_on_receive(context.now) {
         context.want_handshake(peer);
-    }
-}
-
-/// Reads a packet whose source is not the peer's as an ICMP error about one that this end has sent to the peer.
-#[cold]
-fn about_own_packet<'a>(
-    snapshot: &Snapshot,
-    peer: PeerId,
-    packet: &IpView<'a>,
-) -> Option<Unexpected<'a>> {
-    let inside = snapshot.inside?;
-    icmp::about_own_packet(
-        packet,
-        |address| inside.contains(address),
-        |address| snapshot.owner(address) == Some(peer),
-    )
-}
-
-/// Hands over what the peer says of a packet that it does not let pass. False where it says no such thing, or where a client
-/// has sent no such packet.
-#[cold]
-fn hear_refusal<S: Shell>(
-    snapshot: &Snapshot,
-    receiving: &Receiving,
-    context: &Context<S>,
-    packet: &[u8],
-) -> bool {
-    let Ok(view) = IpView::parse(packet) else {
-        return false;
-    };
-    let Some(Unexpected::Refused(quoted, kind)) =
-        about_own_packet(snapshot, receiving.peer.id, &view)
-    else {
-        return false;
-    };
-    if let Some(gate) = &context.client_gate
-        && !gate.has_sent(context.now, home(snapshot), quoted)
-    {
-        return false;
-    }
-    let refusal = match kind {
-        icmp::Unreachable::Prohibited => RouteRefusal::Prohibited,
-        _ => RouteRefusal::Unreachable,
-    };
-    context.hand_over_refused(quoted, refusal);
-    true
-}
-
-/// The last address that was found to be the peer's, and the bytes of the packets that came from there, which are counted
-/// once for all of them.
-#[derive(Default)]
-struct OwnSource {
-    address: Option<IpAddr>,
-    counted: Option<TrafficSlot>,
-    bytes: usize,
-}
-
-impl OwnSource {
-    fn begin(&mut self, address: IpAddr, counted: Option<TrafficSlot>, traffic: &TrafficCounters) {
-        if counted != self.counted {
-            traffic.count_received(self.counted, self.bytes);
-            self.bytes = 0;
-        }
-        self.address = Some(address);
-        self.counted = counted;
-    }
-
-    fn end(self, traffic: &TrafficCounters) {
-        traffic.count_received(self.counted, self.bytes);
-    }
-}
-
-struct Admitted {
-    /// Bytes of the packet; what follows is padding.
-    len: usize,
-    /// The outer congestion mark was taken over.
-    marked: bool,
-}
-
-/// Checks that an opened packet is well-formed and from its peer, and combines the congestion bits.
-///
-/// A packet from an address of the peer counts for its destination, whatever the gate says of it: it came by the tunnel.
-fn admit(
-    snapshot: &Snapshot,
-    receiving: &Receiving,
-    inner: &mut [u8],
-    outer: Ecn,
-    own: &mut OwnSource,
-    traffic: &TrafficCounters,
-) -> Result<Admitted, Dropped> {
-    let Ok(view) = IpView::parse(inner) else {
-        return Err(Dropped::InnerMalformed);
-    };
-    let len = view.total_len();
-    let mut own_bytes = len;
-    if !own.address.is_some_and(|own| view.is_from(own)) {
-        let source = view.source();
-        // "…checks that the source address of the inner packet routes to the peer the key is for"
-        // (WireGuard paper, section 2): by longest match, not by any match.
-        let route = snapshot.routes.owner(source);
-        if let Some(route) = route.filter(|route| route.peer == receiving.peer.id) {
-            own.begin(source, route.counted, traffic);
-        } else if matches!(
-            about_own_packet(snapshot, receiving.peer.id, &view),
-            Some(Unexpected::Relayed)
-        ) {
-            own_bytes = 0;
-        } else {
-            return Err(Dropped::SourceNotAllowed);
-        }
-    }
-    own.bytes += own_bytes;
-    let inner_ecn = view.ecn();
-    match ecn::decapsulate(inner_ecn, outer) {
-        Decapsulation::Keep => Ok(Admitted { len, marked: false }),
-        Decapsulation::SetEct1 => {
-            ecn::set(&mut inner[..len], Ecn::Ect1);
-            Ok(Admitted { len, marked: true })
-        }
-        Decapsulation::SetCe => {
-            ecn::mark_ce(&mut inner[..len]);
-            Ok(Admitted { len, marked: true })
-        }
-        Decapsulation::Drop => Err(Dropped::CongestionOverNotEct),
     }
 }

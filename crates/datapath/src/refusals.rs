@@ -69,7 +69,8 @@ impl Refusals {
     }
 }
 
-/// The error that the sender hears; none where the packet is forged, belongs to nothing, or is an answer itself.
+/// The error that the sender hears; none where the packet is forged, belongs to nothing, or is an answer itself, and where it
+/// is to be tried again.
 const fn kind(reason: DropReason) -> Option<Unreachable> {
     match reason {
         DropReason::NoGrant
@@ -93,6 +94,7 @@ const fn kind(reason: DropReason) -> Option<Unreachable> {
         | DropReason::ForeignDestination
         | DropReason::NotOpened
         | DropReason::OtherGateway
+        | DropReason::FlowRate
         | DropReason::Fragment => None,
     }
 }

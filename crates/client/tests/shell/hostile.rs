@@ -6,7 +6,7 @@ use crate::scene::{Running, Scene};
 use crate::tunnel::{begin, request};
 use culvert_client::status::Status;
 use culvert_lab::{Family, Namespace};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
@@ -137,28 +137,118 @@ fn a_gateway_opens_nothing_at_the_client_while_the_clients_own_connections_go_on
     });
 }
 
+/// Sends a datagram. True if its sender hears within a moment that it does not get there.
+async fn is_refused(to: &str) -> bool {
+    let socket = UdpSocket::bind("0.0.0.0:0").await.unwrap();
+    socket.connect((to, 9)).await.unwrap();
+    socket.send(b"is anybody there?").await.unwrap();
+    let heard = tokio::time::timeout(SILENCE_TIMEOUT, socket.recv(&mut [0; 64])).await;
+    heard.is_ok_and(|heard| heard.is_err())
+}
+
+/// Makes the kernel behind the gateways reject datagrams to these hosts, as a router before them would.
+fn reject(scene: &Scene, hosts: [&str; 2]) {
+    let run = |line: &str| scene.gateway.run(line).unwrap();
+    // Linux tells a host of few errors a second, and of fewer still where a route prohibits the destination.
+    run(
+        "sysctl -qw net.ipv4.icmp_ratelimit=0 net.ipv4.ip_forward=1 net.ipv4.conf.all.rp_filter=0 \
+         net.ipv4.conf.gw1.rp_filter=0 net.ipv4.conf.gw2.rp_filter=0",
+    );
+    for host in hosts {
+        let interface = &scene.link.interface;
+        run(&format!("ip route replace {host}/32 dev {interface}"));
+    }
+    run("nft add table ip closed");
+    run("nft add chain ip closed on { type filter hook forward priority 0 ; }");
+    let [first, second] = hosts;
+    run(&format!(
+        "nft add rule ip closed on ip daddr {{ {first}, {second} }} reject with icmp type admin-prohibited"
+    ));
+}
+
+#[test]
+fn a_gateway_tells_the_client_nothing_of_flows_through_another() {
+    Scene::new().play(async |scene| {
+        let portal = FakePortal::start().await;
+        let (client, mut session, key) =
+            begin(&portal, &[(1, "10.77.0.0/24"), (2, "10.78.0.0/24")]).await;
+        let gateways = [1, 2].map(|number| Gateway::start(&scene.gateway, number, key));
+        let [of_first, of_second] = ["10.77.0.66", "10.78.0.66"];
+        reject(scene, [of_first, of_second]);
+        // The kernel tells of it by the gateway that has the way back, and in the name of this address.
+        let tell_through = |number: u8, source: &str| {
+            let own = CLIENT.ipv4;
+            let way = format!("ip route replace {own}/32 dev gw{number} src {source}");
+            scene.gateway.run(&way).unwrap()
+        };
+        let (own_of_second, nobodys) = ("10.78.0.1", "10.79.0.1");
+        for address in [own_of_second, nobodys] {
+            let add = format!("ip address replace {address}/32 dev lo");
+            scene.gateway.run(&add).unwrap();
+        }
+        for (number, host, source) in [(1, of_first, BEHIND), (2, of_second, own_of_second)] {
+            tell_through(number, source);
+            let granted = async {
+                let (asked, resource, _) = request(&mut session).await;
+                let gateway = &gateways[usize::from(number) - 1];
+                let candidates = scene.candidates(number);
+                let grant = gateway.grant(asked, resource, number, candidates, &[]);
+                session.say(grant).await;
+            };
+            let (_maybe_too_early, ()) = tokio::join!(is_refused(host), granted);
+            assert!(is_refused(host).await, "{host}: by its own gateway");
+        }
+        let drops = |status: &Status| {
+            let [mut of_gate, mut by_source] = [0, 0];
+            for drop in &status.drops {
+                match (drop.stage.as_str(), drop.reason.as_str()) {
+                    ("gate", "other_gateway") => of_gate = drop.count,
+                    ("inner", "source_not_allowed") => by_source = drop.count,
+                    ("gate" | "inner", _) => panic!("{drop:?}"),
+                    _ => {}
+                }
+            }
+            [of_gate, by_source]
+        };
+        for (source, expected) in [(own_of_second, [1, 0]), (nobodys, [1, 1])] {
+            tell_through(2, source);
+            assert!(!is_refused(of_first).await, "by the other gateway");
+            client.until(|status| drops(status) == expected).await;
+        }
+        for source in [BEHIND, nobodys] {
+            tell_through(1, source);
+            assert!(is_refused(of_first).await, "by its own gateway again");
+        }
+        client.stop().await;
+        gateways.map(Gateway::kill);
+    });
+}
+
+/// True if the rule for such packets has dropped some.
+fn has_dropped(listing: &str, packets: &str) -> bool {
+    let counted = listing.split_once(&format!("{packets} counter packets "));
+    counted.is_some_and(|(_, count)| !count.starts_with("0 "))
+}
+
 #[test]
 fn a_neighbour_reaches_the_tunnels_address_by_no_other_interface() {
     Scene::new().play(async |scene| {
         let portal = FakePortal::start().await;
         let (client, gateway, mut stream) = connected(scene, &portal).await;
-        let listener = TcpListener::bind("0.0.0.0:2222").await.unwrap();
-        let own = CLIENT.ipv4;
-        // The neighbour leads the tunnel's address to the client by the network between them.
-        let outer: IpAddr = scene.link.subnet.host(Family::V4, 1);
+        let listener = TcpListener::bind("[::]:2222").await.unwrap();
         let neighbour = Namespace::clone(&scene.gateway);
-        let reaches = async |address: Ipv4Addr| opens(&neighbour, (address, 2222).into()).await;
-        let IpAddr::V4(outer) = outer else {
-            panic!("{outer}")
-        };
-        assert!(reaches(outer).await, "the listener is there");
-        neighbour
-            .run(&format!("ip route replace {own}/32 via {outer}"))
-            .unwrap();
+        let outer = |family| scene.link.subnet.host(family, 1);
+        let [outer_v4, outer_v6] = [Family::V4, Family::V6].map(outer);
+        let reaches = async |address: IpAddr, port| opens(&neighbour, (address, port).into()).await;
+        for outer in [outer_v4, outer_v6] {
+            assert!(reaches(outer, 2222).await, "the listener is there");
+        }
         let guarded = async {
             loop {
-                let table = scene.printed("nft list tables").await;
-                if table.contains("culvert_addresses_culvert0") {
+                let tables = scene.printed("nft list tables").await;
+                let names = ["inet", "arp"].map(|it| format!("{it} culvert_addresses_culvert0"));
+                let answers = TcpStream::connect((CLIENT.ipv4, 53)).await.is_ok();
+                if answers && names.iter().all(|name| tables.contains(name)) {
                     return;
                 }
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -167,25 +257,39 @@ fn a_neighbour_reaches_the_tunnels_address_by_no_other_interface() {
         tokio::time::timeout(crate::portal::DEADLINE, guarded)
             .await
             .unwrap();
-        assert!(
-            !reaches(own).await,
-            "the tunnel's address is reached from outside"
-        );
+        // The neighbour sends by the network between them: as itself, in the name of the resource, so that an answer would
+        // go into the tunnel, to the client's resolver, and where it asks for the hardware address.
+        let interface = &scene.link.interface;
+        let (own, own_v6) = (IpAddr::from(CLIENT.ipv4), IpAddr::from(CLIENT.ipv6));
+        for (own, way, port) in [
+            (own, format!("via {outer_v4}"), 2222),
+            (own, format!("via {outer_v4} src {BEHIND}"), 2222),
+            (own, format!("via {outer_v4}"), 53),
+            (own, format!("dev {interface}"), 2222),
+            (own_v6, format!("via {outer_v6}"), 2222),
+            (own_v6, format!("dev {interface}"), 2222),
+        ] {
+            let route = format!("ip route replace {own} {way}");
+            neighbour.run(&route).unwrap();
+            assert!(!reaches(own, port).await, "{route}, port {port}");
+        }
+        let neighbours = neighbour.run("ip neigh show").unwrap();
+        for own in [own, own_v6] {
+            let found = format!("{own} dev {interface} lladdr");
+            assert!(!neighbours.contains(&found), "{neighbours}");
+        }
         neighbour
-            .run(&format!("ip route replace {own}/32 dev gw1"))
+            .run(&format!("ip route replace {own} dev gw1"))
             .unwrap();
         is_echoed(&mut stream, b"the tunnel goes on").await;
-        let listing = scene
-            .printed("nft list table inet culvert_addresses_culvert0")
-            .await;
-        assert!(
-            listing.contains("ip daddr 100.64.0.9 counter packets"),
-            "{listing}"
-        );
-        assert!(
-            !listing.contains("ip daddr 100.64.0.9 counter packets 0"),
-            "{listing}"
-        );
+        let listing = scene.printed("nft list ruleset").await;
+        for packets in [
+            format!("ip daddr {own}"),
+            format!("ip6 daddr {own_v6}"),
+            format!("arp operation request arp daddr ip {own}"),
+        ] {
+            assert!(has_dropped(&listing, &packets), "{packets}: {listing}");
+        }
         drop(listener);
         client.stop().await;
         let tables = scene.printed("nft list tables").await;

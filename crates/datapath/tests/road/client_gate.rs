@@ -1,17 +1,22 @@
 //! The gate of a client: nothing comes in but answers to what left.
 
 use crate::packets::{
-    HERE, HERE_V6, echo, frame, icmp_of, packet_of, superframe, tcp, udp_between,
+    HERE, HERE_V6, echo, frame, host_unreachable, icmp_of, packet_of, superframe, tcp, udp_between,
 };
 use crate::remotes::{Remote, inner, inner_v6, snapshot};
-use crate::unrouted::fix_header_checksum;
 use crate::worker::{BULK, Setup, Worker};
 use culvert_datapath::{Dropped, Inside, Lane, Snapshot};
 use culvert_packet::Accept;
 use culvert_packet::icmp::{self, Unreachable};
 use culvert_policy::gate::{ClientGate, DropReason, Seed};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
+
+/// Addresses of a router behind a gateway, which are in no range of a peer.
+const ROUTERS: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::new(172, 16, 9, 9)),
+    IpAddr::V6(Ipv6Addr::new(0xfd99, 0, 0, 0, 0, 0, 0, 9)),
+];
 
 fn at_client(remotes: &[&Remote]) -> Snapshot {
     let (IpAddr::V4(v4), IpAddr::V6(v6)) = (HERE, HERE_V6) else {
@@ -96,6 +101,35 @@ fn an_answer_of_another_gateway_than_the_one_that_has_the_address_is_none() {
     );
 }
 
+#[test]
+fn a_gateway_says_nothing_of_flows_through_another() {
+    let ends = [
+        (HERE, [inner(1), inner(2)], ROUTERS[0]),
+        (HERE_V6, [inner_v6(1), inner_v6(2)], ROUTERS[1]),
+    ];
+    for (own, [server, of_other], router) in ends {
+        let (gateway, other) = (Remote::new(1), Remote::new(2));
+        let mut worker = worker(&[&gateway, &other]);
+        let question = udp_between((own, 40_000), (server, 53), b"question");
+        leave(&mut worker, &question);
+        let error_from = |source| host_unreachable(source, own, &question);
+        // From an address of its own, such an error gets as far as the gate.
+        let of_its_own = error_from(of_other);
+        assert!(arrive(&mut worker, &other, &[of_its_own]).is_empty());
+        assert_eq!(worker.gate_drops(), [(DropReason::OtherGateway, 1)]);
+        assert_eq!(worker.drops(), []);
+        // From any other one it does not, and neither does an answer.
+        let answer = udp_between((server, 53), (own, 40_000), b"answer");
+        for (count, forged) in (1..).zip([error_from(server), error_from(router), answer]) {
+            assert!(arrive(&mut worker, &other, std::slice::from_ref(&forged)).is_empty());
+            assert_eq!(worker.drops(), [(Dropped::SourceNotAllowed, count)]);
+            let arrived = arrive(&mut worker, &gateway, std::slice::from_ref(&forged));
+            assert_eq!(arrived, [forged], "from the flow's own gateway");
+        }
+        assert_eq!(worker.gate_drops(), [(DropReason::OtherGateway, 1)]);
+    }
+}
+
 /// A segment of the server to a client whose connection the packets of [`tcp`] are of.
 fn answer(sequence: u32) -> Vec<u8> {
     let mut segment = tcp(inner(1), HERE, sequence, &[7; 100]);
@@ -128,16 +162,7 @@ fn what_a_router_behind_the_gateway_says_of_an_own_packet_comes_in() {
     let gateway = Remote::new(1);
     let mut worker = worker(&[&gateway]);
     let question = udp_between((HERE, 40_000), (inner(1), 53), b"question");
-    let from_elsewhere = |cause: &[u8]| {
-        // The error comes from the destination of its cause: here from a router's address instead.
-        let mut error = [0; 576];
-        let len = icmp::unreachable(cause, Unreachable::Host, &mut error).unwrap();
-        let mut error = error[..len].to_vec();
-        error[12..16].copy_from_slice(&[172, 16, 9, 9]);
-        fix_header_checksum(&mut error);
-        error
-    };
-    let lie = from_elsewhere(&question);
+    let lie = host_unreachable(ROUTERS[0], HERE, &question);
     assert!(arrive(&mut worker, &gateway, std::slice::from_ref(&lie)).is_empty());
     assert_eq!(worker.gate_drops(), [(DropReason::NotAFlow, 1)]);
     leave(&mut worker, &question);

@@ -112,6 +112,21 @@ pub(crate) fn echo(from: IpAddr, to: IpAddr) -> Vec<u8> {
     packet
 }
 
+/// "Host unreachable" about a packet.
+pub(crate) fn host_unreachable(from: IpAddr, to: IpAddr, cause: &[u8]) -> Vec<u8> {
+    let mut packet = Vec::new();
+    match from {
+        IpAddr::V4(_) => ip(from, to)
+            .icmpv4_raw(3, 1, [0; 4])
+            .write(&mut packet, cause),
+        IpAddr::V6(_) => ip(from, to)
+            .icmpv6_raw(1, 3, [0; 4])
+            .write(&mut packet, cause),
+    }
+    .unwrap();
+    packet
+}
+
 /// A frame with one packet.
 pub(crate) fn frame(packet: &[u8]) -> Vec<u8> {
     [&[0; VNET_HEADER_LEN][..], packet].concat()

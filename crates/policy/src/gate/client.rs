@@ -12,12 +12,10 @@
 //! All workers share one gate. A packet costs one look-up, and waits for nobody; fragments alone take a lock. The rules are
 //! asked where no flow of the host is found, and for each packet of a flow that began outside: it ends with its rule.
 
-use super::admit::datagram;
+mod fragments;
+
 use super::client_flows::{ClientFlows, Found, KeyWords, MAX_CLIENT_FLOWS, Rank};
-use super::early::Early;
 use super::flow::{FlowKey, Progress, TCP_ACK, TCP_RST, TCP_SYN};
-use super::flows::FlowRef;
-use super::fragments::Fragments;
 use super::heading::{
     AddressBits, Heading, Kind, Quotation, address, address_bits, quoted_heading,
 };
@@ -28,8 +26,9 @@ use super::{DropReason, Frame, PeerKey, Verdict};
 use crate::never_forwarded::is_forwarded;
 use culvert_base::BootTime;
 use culvert_packet::ip::{IpVersion, Protocol};
+use fragments::Fragmented;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 const ANSWERED: u32 = 1;
 const CLIENT_FINISHED: u32 = 2;
@@ -66,15 +65,6 @@ pub struct ClientGate {
     fragments: Mutex<Fragmented>,
 }
 
-/// Datagrams that come in parts.
-#[derive(Debug)]
-struct Fragmented {
-    /// The flows of those whose first fragment has passed.
-    admitted: Fragments,
-    /// Later fragments that came before the first one.
-    early: Early,
-}
-
 impl ClientGate {
     /// A gate that remembers [`MAX_CLIENT_FLOWS`] flows.
     #[must_use]
@@ -88,10 +78,7 @@ impl ClientGate {
         Self {
             seed,
             flows: ClientFlows::new(max_flows.min(MAX_CLIENT_FLOWS)),
-            fragments: Mutex::new(Fragmented {
-                admitted: Fragments::new(seed),
-                early: Early::default(),
-            }),
+            fragments: Mutex::new(Fragmented::new(seed)),
         }
     }
 
@@ -354,80 +341,6 @@ impl ClientGate {
         found.filter(|found| !is_idle(found, key.protocol(), now_s))
     }
 
-    /// Remembers the datagram of a first fragment. True if later ones of it wait.
-    #[cold]
-    fn remember(&self, heading: &Heading, found: &Found, peer: PeerKey, now: BootTime) -> bool {
-        let key = datagram(heading, false);
-        let (place, generation) = ClientFlows::number(found);
-        let flow = FlowRef { place, generation };
-        let mut fragments = self.fragments();
-        fragments
-            .admitted
-            .insert(self.hash_datagram(heading), key, (peer, flow), now);
-        fragments.early.holds(&key, peer)
-    }
-
-    /// The flow of a later fragment.
-    #[cold]
-    fn of_fragment(
-        &self,
-        heading: &Heading,
-        rules: Option<&InboundRules>,
-        now: BootTime,
-    ) -> Result<Found, DropReason> {
-        let key = datagram(heading, false);
-        let fragments = self.fragments();
-        let flow = fragments
-            .admitted
-            .find(self.hash_datagram(heading), &key, now);
-        let flow = flow.and_then(|flow| self.flows.at((flow.place, flow.generation)));
-        let (found, word) = flow.ok_or(stranger(heading, DropReason::Fragment))?;
-        let is_open = found.flags & INBOUND == 0
-            || rules.is_some_and(|rules| rules.open_fragment(heading, word, now));
-        match is_open && !is_idle(&found, protocol_of(word), seconds(now)) {
-            true => Ok(found),
-            false => Err(DropReason::NotAFlow),
-        }
-    }
-
-    /// Keeps a fragment that was dropped for [`DropReason::Fragment`] until the first one of its datagram has come. False
-    /// where it is not kept.
-    #[cold]
-    pub fn hold(&self, now: BootTime, peer: PeerKey, packet: &[u8]) -> bool {
-        let mut heading = Heading::NONE;
-        let is_later = heading.read(packet).is_ok() && heading.kind == Kind::LaterFragment;
-        let Some(packet) = packet.get(..heading.len).filter(|_| is_later) else {
-            return false;
-        };
-        let key = datagram(&heading, false);
-        self.fragments().early.hold(key, peer, packet, now)
-    }
-
-    /// The fragments of `peer` that waited for `first`, which was admitted ([`Verdict::AdmitFirst`]), as they came: they are to be
-    /// judged behind it.
-    #[cold]
-    pub fn take_released(&self, now: BootTime, peer: PeerKey, first: &[u8]) -> Vec<Box<[u8]>> {
-        let mut heading = Heading::NONE;
-        match heading.read(first) {
-            Ok(()) => {
-                let key = datagram(&heading, false);
-                self.fragments().early.take(&key, peer, now)
-            }
-            Err(_) => Vec::new(),
-        }
-    }
-
-    /// Drops fragments that have waited for too long, where no packet comes that would.
-    pub fn sweep(&self, now: BootTime) {
-        self.fragments().early.expire(now);
-    }
-
-    /// Fragments that were kept in vain.
-    #[must_use]
-    pub fn fragments_lost(&self) -> u64 {
-        self.fragments().early.lost()
-    }
-
     /// Flows that last.
     #[must_use]
     pub fn flow_count(&self, now: BootTime) -> usize {
@@ -442,28 +355,12 @@ impl ClientGate {
         self.flows.displaced()
     }
 
-    fn fragments(&self) -> MutexGuard<'_, Fragmented> {
-        self.fragments
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     #[inline(always)]
     fn hash(&self, key: &FlowKey) -> u64 {
         let Seed([a, b, c, d]) = self.seed;
         let low = fold(key.client as u64 ^ a, key.remote as u64 ^ b);
         let high = fold((key.client >> 64) as u64 ^ c, (key.remote >> 64) as u64 ^ d);
         fold(low ^ key.word(), high ^ b)
-    }
-
-    fn hash_datagram(&self, heading: &Heading) -> u64 {
-        let Seed([a, b, c, d]) = self.seed;
-        let low = fold(heading.source as u64 ^ a, heading.destination as u64 ^ b);
-        let high = fold(
-            (heading.source >> 64) as u64 ^ c,
-            (heading.destination >> 64) as u64 ^ d,
-        );
-        fold(low ^ u64::from(heading.identification), high ^ b)
     }
 }
 

@@ -69,6 +69,9 @@ reasons! {
     AddressTaken = "address_taken",
     /// The gate remembers as many flows as it can, and none of them is the client's.
     FlowsFull = "flows_full",
+    /// The first packet of a flow of a client that begins more flows a second than one may: it, or a resource that begins
+    /// flows at it.
+    FlowRate = "flow_rate",
     /// A packet of a protocol without ports, where as many addresses as can be remembered are in use by others.
     PortlessFull = "portless_full",
     /// At a client: a packet for another address than the client's own in the tunnel.
@@ -76,7 +79,9 @@ reasons! {
     /// At a client: the first packet of a connection, or a query, that comes to it and that nobody has opened. At a gateway: a
     /// packet to a client from a resource that opens other services of the client's host.
     NotOpened = "not_opened",
-    /// At a client: an ICMP error about a flow that goes through another gateway.
+    /// At a client: an ICMP error about a flow through another gateway, from an address that leads to its sender. Other
+    /// packets of such a flow, and such errors from other addresses, do not get as far as a gate: their source is none of
+    /// the sender's.
     OtherGateway = "other_gateway",
 }
 

@@ -14,6 +14,7 @@
 use super::PeerKey;
 use super::index::{Index, Place};
 use super::seed::{Seed, fold};
+use culvert_base::{BootTime, TokenBucket};
 
 /// No place, no holder.
 const NONE: u32 = u32::MAX;
@@ -95,6 +96,8 @@ struct Holder {
     /// Holders with as many entries.
     before: u32,
     after: u32,
+    /// The rates of new entries, by their beginner.
+    begun: [TokenBucket<BootTime>; 2],
 }
 
 /// The place of an entry in the ring of its holder.
@@ -126,6 +129,16 @@ impl Holders {
     /// The number of entries of a client.
     pub(super) fn count(&self, peer: PeerKey) -> usize {
         self.find(peer).map_or(0, |holder| self.count_of(holder))
+    }
+
+    /// The rate of a client's new entries. None where it has no entry: its rate begins anew with the first one.
+    pub(super) fn begun(
+        &mut self,
+        peer: PeerKey,
+        beginner: usize,
+    ) -> Option<&mut TokenBucket<BootTime>> {
+        let holder = self.find(peer)? as usize;
+        self.holders[holder].begun.get_mut(beginner)
     }
 
     /// The client that has the most entries. Of several the one that came to so many last.
@@ -234,6 +247,7 @@ impl Holders {
             hand: NONE,
             before: NONE,
             after: NONE,
+            begun: [TokenBucket::FULL; 2],
         };
         let holder = match self.free.pop() {
             Some(holder) => {

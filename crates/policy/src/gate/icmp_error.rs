@@ -1,8 +1,8 @@
 //! ICMP errors: they pass with the flow that they are about, and what they quote is translated too.
 
-use super::admit::owner;
 use super::flow::FlowKey;
 use super::heading::{Heading, Kind, Quotation};
+use super::judge::owner;
 use super::{DropReason, Frame, Gate, GateTable, PeerKey};
 use crate::translate::{Rewrite, rewrite_error};
 use culvert_base::BootTime;

@@ -4,8 +4,8 @@
 //! portal told it: a gateway can't open more.
 
 use super::flow::{FlowKey, Progress, TCP_ACK, TCP_FIN, TCP_RST, TCP_SYN};
+use super::grants::Permit;
 use super::heading::{Heading, Kind, address};
-use super::table::Permit;
 use super::{ClientGrants, DropReason, GateTable};
 use crate::prefix_map::PrefixMap;
 use crate::{Filters, Prefix, Service};

@@ -30,11 +30,13 @@ mod flow;
 mod flows;
 mod fragments;
 mod frame;
+mod grants;
 mod heading;
 mod holders;
 mod icmp_error;
 mod inbound;
 mod index;
+mod judge;
 mod peer_key;
 mod portless;
 mod seed;
@@ -50,12 +52,13 @@ pub use drop_reason::DropReason;
 pub use flow::{End, FlowRecord, Tally, UDP_IDLE};
 pub use flows::{Evicted, MAX_ENDED, MAX_FLOWS, MAX_FLOWS_PER_CLIENT};
 pub use frame::{Frame, Later, Verdict};
+pub use grants::{
+    ClientGrants, Grant, MAX_ADDRESSES_PER_CLIENT, MAX_GRANTS_PER_CLIENT, MAX_NAMES_PER_GRANT,
+    Mapping, Reach, SiteDns,
+};
 pub(crate) use heading::{Heading, Kind, Quotation};
 pub use inbound::{InboundRule, InboundRules, MAX_INBOUND_RULES};
 pub use peer_key::PeerKey;
 pub use portless::Portless;
 pub use seed::Seed;
-pub use table::{
-    ClientGrants, GateTable, Grant, MAX_ADDRESSES_PER_CLIENT, MAX_CLIENTS, MAX_GRANTS_PER_CLIENT,
-    MAX_NAMES_PER_GRANT, Mapping, Reach, SiteDns,
-};
+pub use table::{GateTable, MAX_CLIENTS};

@@ -1,10 +1,11 @@
 //! The flows of packets to clients, and of clients' answers to what resources began.
 
 use super::flow::{End, Flow, FlowKey, TCP_ACK, TCP_SYN};
+use super::flows::Beginner;
+use super::grants::Permit;
 use super::heading::Heading;
 use super::inbound::{beginning_to_host, permit_inbound};
 use super::index::Place;
-use super::table::Permit;
 use super::{DropReason, Gate, GateTable, PeerKey};
 use culvert_base::BootTime;
 
@@ -122,8 +123,9 @@ impl Gate {
         let Permit {
             grant, resource, ..
         } = permit;
-        let room = self.flows.room_for(client.peer());
-        let room = room.ok_or(DropReason::FlowsFull)?;
+        let room = self
+            .flows
+            .room_for(client.peer(), Beginner::Resource, now)?;
         let flow = Flow::new(key, key, client.peer(), grant, resource, now).inbound();
         let place = self.flows.insert(flow, room);
         self.adopt(place, &permit, table);

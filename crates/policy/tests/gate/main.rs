@@ -13,6 +13,7 @@ mod client_hostile;
 mod client_inbound;
 mod client_model;
 mod fairness;
+mod flow_rate;
 mod flows;
 mod fragments;
 mod gathered;

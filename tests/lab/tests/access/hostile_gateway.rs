@@ -1,10 +1,10 @@
 //! A gateway that was taken over sends what it likes, and nothing of it comes to the client's host.
 
-use crate::common::{Bed, ECHO_PORT, SOON, WEB_PORT, further_access};
-use crate::hostile_kinds::{Ends, Kind, kinds};
+use crate::common::{Bed, ECHO_PORT, SOON, WEB_PORT, access, further_access};
+use crate::hostile_kinds::{Ends, Kind, kinds, of_other_gateway};
 use crate::hostile_peer::HostilePeer;
 use anyhow::{Context, Result};
-use culvert_lab::product::{Client, PRIVATE_OTHER_V4, PRIVATE_V4, PRIVATE_V6};
+use culvert_lab::product::{Client, PRIVATE_OTHER_V4, PRIVATE_V4, PRIVATE_V6, Product};
 use culvert_lab::wait_until;
 use etherparse::{PacketBuilder, TcpHeader};
 use std::collections::{BTreeMap, BTreeSet};
@@ -222,7 +222,7 @@ fn nothing_that_a_hostile_gateway_sends_reaches_the_clients_host_and_each_kind_h
         panic!("the client's first address is of IPv4");
     };
     let listeners = Listeners::start(client).unwrap();
-    let mut peer = HostilePeer::take_over(&bed).unwrap();
+    let mut peer = HostilePeer::take_over(&bed.product, 0, PRIVATE_V4).unwrap();
     let mut flows = OwnFlows::begin(client, own, &mut peer).unwrap();
     let ends = ends(&bed, &listeners, &flows);
 
@@ -247,4 +247,101 @@ fn nothing_that_a_hostile_gateway_sends_reaches_the_clients_host_and_each_kind_h
     assert_eq!(came_in(client), before_all);
     flows.are_answered(&mut peer).unwrap();
     assert!(came_in(client) > before_all, "what comes in is counted");
+}
+
+/// The site of the second gateway, with the second address.
+const DEPOT: &str = "depot";
+
+/// A client that reaches each of two addresses through the gateway of a site of its own.
+fn with_two_sites() -> Result<Bed> {
+    let access = format!(
+        r#"{}
+[[site]]
+name = "{DEPOT}"
+
+[[resource]]
+name = "depot web"
+site = "{DEPOT}"
+kind = "address"
+address = "{PRIVATE_OTHER_V4}"
+filters = [{{ protocol = "tcp", ports = [{WEB_PORT}] }}, {{ protocol = "udp", ports = [{ECHO_PORT}] }}, {{ protocol = "icmp" }}]
+
+[[policy]]
+name = "staff-depot"
+group = "staff"
+resource = "depot web"
+"#,
+        access()
+    );
+    let mut product = Product::networks(2)?;
+    product.declare(&access)?;
+    for (gateway, site) in product.gateways.iter_mut().zip(["lab", DEPOT]) {
+        let token = gateway.token_file();
+        product
+            .portal
+            .token(&format!("gateway --site {site}"), &token)?;
+        gateway.start()?;
+    }
+    let token = product.client.token_file();
+    product.portal.token("client --actor laptop", &token)?;
+    product.client.start()?;
+    Bed::around(product)
+}
+
+/// A socket of the client that has sent a datagram there.
+fn asks(client: &Client, address: &str) -> Result<UdpSocket> {
+    let to: IpAddr = address.parse()?;
+    let socket = client.namespace.inside(|| {
+        let socket = UdpSocket::bind(("0.0.0.0", 0))?;
+        socket.connect((to, ECHO_PORT))?;
+        socket.send(b"is anybody there?")?;
+        Ok(socket)
+    })?;
+    socket.set_read_timeout(Some(SOON))?;
+    Ok(socket)
+}
+
+#[test]
+fn nothing_that_a_hostile_gateway_says_of_flows_through_another_sites_gateway_comes_in() {
+    let bed = with_two_sites().unwrap();
+    let client = &bed.product.client;
+    for address in [PRIVATE_V4, PRIVATE_OTHER_V4] {
+        bed.comes_to_reach(address, WEB_PORT).unwrap();
+    }
+    let own = client.address().unwrap().to_string();
+    let listeners = Listeners::start(client).unwrap();
+    let mut peer = HostilePeer::take_over(&bed.product, 1, PRIVATE_OTHER_V4).unwrap();
+    let [through_other, through_it] = [PRIVATE_V4, PRIVATE_OTHER_V4].map(|address| {
+        let socket = asks(client, address).unwrap();
+        let port = socket.local_addr().unwrap().port();
+        (socket, port)
+    });
+    through_other.0.recv(&mut [0; 100]).unwrap();
+
+    let about = [
+        (PRIVATE_V4, through_other.1),
+        (PRIVATE_OTHER_V4, through_it.1),
+    ];
+    let [foreign, its_own] = about.map(|(server, port)| {
+        of_other_gateway((own.as_str(), port), (server, ECHO_PORT), PRIVATE_OTHER_V4)
+    });
+    let faults: Vec<String> = foreign
+        .iter()
+        .filter_map(|kind| fault(client, &listeners, &mut peer, kind))
+        .collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    // The connection goes on: an error that came in would be the result of the next call.
+    through_other.0.send(b"are you still there?").unwrap();
+    through_other.0.recv(&mut [0; 100]).unwrap();
+    // The same of flows through this gateway come in.
+    let before = came_in(client);
+    for kind in &its_own {
+        peer.send(&kind.packet).unwrap();
+    }
+    let refused = through_it.0.recv(&mut [0; 100]).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+    wait_until("all of them to come in", SOON, || {
+        came_in(client) >= before + its_own.len() as u64
+    })
+    .unwrap();
 }

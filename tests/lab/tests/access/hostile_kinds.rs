@@ -46,6 +46,7 @@ const SOURCE_ROUTED: &str = "gate source_routed";
 const FOREIGN_DESTINATION: &str = "gate foreign_destination";
 const INNER_MALFORMED: &str = "inner malformed";
 const SOURCE: &str = "inner source_not_allowed";
+const OTHER_GATEWAY: &str = "gate other_gateway";
 
 fn kind(name: &'static str, reason: &'static str, packet: Vec<u8>) -> Kind {
     Kind {
@@ -67,6 +68,27 @@ pub(crate) fn kinds(ends: &Ends) -> Vec<Kind> {
         headers(ends),
     ];
     groups.into_iter().flatten().collect()
+}
+
+/// Packets about the datagrams that the client sends from `own` to `server` by another gateway. This one has the address
+/// `behind`.
+pub(crate) fn of_other_gateway(own: (&str, u16), server: (&str, u16), behind: &str) -> Vec<Kind> {
+    let cause = udp(own, server);
+    let error = |from| unreachable(from, own.0, &cause, 200);
+    vec![
+        kind(
+            "unreachable, from an address of this gateway",
+            OTHER_GATEWAY,
+            error(behind),
+        ),
+        kind(
+            "unreachable, from the server of the other gateway",
+            SOURCE,
+            error(server.0),
+        ),
+        kind("unreachable, from a router", SOURCE, error("198.51.100.7")),
+        kind("an answer", SOURCE, udp(server, own)),
+    ]
 }
 
 /// Packets that would begin something at the client.

@@ -4,13 +4,13 @@
 //! The real gateway goes on beside it, so that the portal takes it for healthy and the client keeps its grants. Datagrams that
 //! come to its port are handed to this peer, and none of its own leave.
 
-use crate::common::{Bed, SOON};
+use crate::common::SOON;
 use crate::kept_grants::kept_secret;
 use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use culvert_base::{BootTime, PresharedKey, PublicKey};
-use culvert_lab::product::PRIVATE_V4;
+use culvert_lab::product::{Client, Product};
 use culvert_lab::wait_until;
 use culvert_session::parse::{DataHeader, MessageType, message_type};
 use culvert_session::{
@@ -40,12 +40,14 @@ pub(crate) struct HostilePeer {
 }
 
 impl HostilePeer {
-    /// Takes the place of the bed's only gateway, and begins a session with its client.
-    pub(crate) fn take_over(bed: &Bed) -> Result<Self> {
-        let (client, gateway) = (&bed.product.client, &bed.product.gateways[0]);
+    /// Takes the place of a gateway that the client uses to reach `behind`, and begins a session with the client.
+    pub(crate) fn take_over(product: &Product, gateway: usize, behind: &str) -> Result<Self> {
+        let (client, gateway) = (&product.client, &product.gateways[gateway]);
         let status = client.status()?;
         let text = |value: &serde_json::Value| value.as_str().map(str::to_owned);
-        let used = &status["gateways"][0];
+        let used = status["gateways"].as_array().into_iter().flatten();
+        let mut used = used.filter(|used| used["name"] == gateway.name.as_str());
+        let used = used.next().context("the client does not use the gateway")?;
         let endpoint: SocketAddr = text(&used["endpoint"]).context("no gateway")?.parse()?;
         let suite = match text(&used["cipher"]).context("no cipher")?.as_str() {
             "aes256gcm" => Suite::Aes256Gcm,
@@ -85,18 +87,18 @@ impl HostilePeer {
         peer.shaker
             .set_preshared_key(peer.client, PresharedKey::from(key_of(&secret)?));
         peer.shaker.set_suite(peer.client, suite);
-        peer.begin_session(bed)?;
+        peer.begin_session(client, behind)?;
         Ok(peer)
     }
 
     /// Hears from the client, and shakes hands with it. A packet of the client has shown where it is.
-    fn begin_session(&mut self, bed: &Bed) -> Result<()> {
-        let ping = format!("ping -c 1 -W 1 {PRIVATE_V4}");
+    fn begin_session(&mut self, client: &Client, behind: &str) -> Result<()> {
+        let ping = format!("ping -c 1 -W 1 {behind}");
         let deadline = Instant::now() + SOON;
         while self.keys.is_none() {
             anyhow::ensure!(Instant::now() < deadline, "the client shakes no hands");
             if self.endpoint.is_none() {
-                let _nobody_answers = bed.product.client.namespace.outcome(&ping)?;
+                let _nobody_answers = client.namespace.outcome(&ping)?;
             } else {
                 let clock = self.clock();
                 self.shaker.handle_wanted(self.client, clock);

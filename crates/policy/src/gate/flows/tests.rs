@@ -167,7 +167,9 @@ fn evictions_of_several_gates_add_up() {
 
 /// Enters a flow of a client for which there is room.
 fn enter(flows: &mut Flows, flow: Flow) -> Place {
-    let room = flows.room_for(flow.peer).unwrap();
+    let room = flows
+        .room_for(flow.peer, Beginner::Client, flow.started)
+        .unwrap();
     flows.insert(flow, room)
 }
 
