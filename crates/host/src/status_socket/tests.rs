@@ -1,6 +1,8 @@
 use super::*;
+use crate::MAX_TOKEN_FILE_BYTES;
 use crate::request_places::MAX_CONNECTIONS_PER_USER;
 use crate::watching::Watchers;
+use serde::{Deserialize, Serialize};
 
 fn form<S>(schema_version: u32) -> SocketForm<S> {
     SocketForm {
