@@ -4,12 +4,14 @@
 mod answer;
 mod ask;
 mod request;
+mod socket_error;
 mod status_error;
 
 pub(crate) use answer::MAX_ANSWER_LEN;
 pub use ask::{ask, ask_log};
 pub(crate) use request::Envelope;
-pub use request::{OnlyStatus, Request};
+pub use request::{OnlyStatus, Request, parse_request};
+pub use socket_error::{AnsweredCode, AnsweredError, ErrorCode, SocketError};
 pub use status_error::StatusError;
 
 use crate::recent_log::RecentLog;
@@ -17,19 +19,18 @@ use crate::request_places::{ConnectionPlace, RequestPlaces};
 use crate::watching::{Update, Watch, WatchDoor, serve_watcher};
 use crate::{HostError, PeerCredentials, PeerProcess, commanders};
 use answer::Answer;
-use request::MAX_REQUEST_LEN;
+use request::read_line;
 use serde::Serialize;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use zeroize::Zeroizing;
 
 /// The time limit for a whole connection.
 const CONNECTION_LIMIT: Duration = Duration::from_secs(5);
@@ -68,7 +69,7 @@ pub struct StatusRequest<S, R = OnlyStatus> {
     /// The process that asks, if it had not ended when its connection was accepted.
     pub process: Option<PeerProcess>,
     /// The receiver of the state, or of the reason why the request is refused; it may be gone.
-    pub answer: oneshot::Sender<Result<S, String>>,
+    pub answer: oneshot::Sender<Result<S, SocketError>>,
     /// The watcher that asks, if one does: it gets an update instead of the state.
     pub watcher: Option<WatchRequest>,
 }
@@ -195,7 +196,7 @@ async fn accept<S: Serialize + Send + 'static, R: Request>(
                     Ok(place) => {
                         tokio::spawn(converse(Arc::clone(&service), stream, peer, place));
                     }
-                    Err(refusal) => refuse::<S>(&stream, refusal),
+                    Err(refusal) => refuse(&stream, &refusal),
                 }
             }
             Err(error) => {
@@ -207,8 +208,8 @@ async fn accept<S: Serialize + Send + 'static, R: Request>(
 }
 
 /// Answers a connection for which there is no place, as far as it takes the answer at once.
-fn refuse<S: Serialize>(stream: &UnixStream, refusal: String) {
-    if let Ok(mut line) = serde_json::to_vec(&Answer::<S>::Error(refusal)) {
+fn refuse(stream: &UnixStream, refusal: &SocketError) {
+    if let Ok(mut line) = serde_json::to_vec(refusal) {
         line.push(b'\n');
         let _unheard = stream.try_write(&line);
     }
@@ -235,10 +236,10 @@ async fn converse<S: Serialize + Send + 'static, R: Request>(
 }
 
 /// True if this process may command the program.
-async fn may_command(peer: PeerCredentials) -> Result<(), String> {
+async fn may_command(peer: PeerCredentials) -> Result<(), SocketError> {
     // Asking for a user's groups may take as long as the directory that knows them.
     let judged = tokio::task::spawn_blocking(move || commanders::admit(peer)).await;
-    judged.unwrap_or_else(|_| Err("who asks can't be found out".to_owned()))
+    judged.unwrap_or_else(|_| Err(ErrorCode::Failed.because("who asks can't be found out")))
 }
 
 impl<S: Serialize + Send + 'static, R: Request> Service<S, R> {
@@ -249,15 +250,17 @@ impl<S: Serialize + Send + 'static, R: Request> Service<S, R> {
         credentials: PeerCredentials,
         place: &ConnectionPlace,
     ) -> io::Result<Option<Watcher>> {
-        let schema_version = self.form.schema_version;
         let process = PeerProcess::of(&stream, credentials.pid).ok();
-        let line = read_line(&mut stream).await?;
+        let Some(line) = read_line(&mut stream).await? else {
+            return Ok(None);
+        };
         let Some(_place) = place.answer().await else {
             return Ok(None);
         };
-        let answer = match serde_json::from_slice::<Envelope<R>>(&line) {
-            Ok(envelope) if envelope.schema_version == schema_version => {
-                if let Some(watch) = envelope.request.watch() {
+        let request = line.and_then(|line| parse_request::<R>(&line, self.form.schema_version));
+        let answer = match request {
+            Ok(request) => {
+                if let Some(watch) = request.watch() {
                     let peer = credentials;
                     return Ok(Some(Watcher {
                         stream,
@@ -269,15 +272,9 @@ impl<S: Serialize + Send + 'static, R: Request> Service<S, R> {
                     credentials,
                     process,
                 };
-                self.answer(envelope.request, peer).await
+                self.answer(request, peer).await
             }
-            Ok(envelope) => Answer::Error(format!(
-                "schema_version {} is not spoken here, but {schema_version}",
-                envelope.schema_version
-            )),
-            Err(_) => Answer::Error(format!(
-                "write a line such as {{\"schema_version\":{schema_version},\"request\":\"status\"}}"
-            )),
+            Err(error) => Answer::Error(error),
         };
         let mut answer = serde_json::to_vec(&answer)?;
         answer.push(b'\n');
@@ -329,7 +326,7 @@ impl<S: Serialize + Send + 'static, R: Request> Service<S, R> {
         if request.is_log() {
             return match &self.form.log {
                 Some(log) => Answer::Log(log.lines()),
-                None => Answer::Error("it keeps no lines of its log".to_owned()),
+                None => Answer::Error(ErrorCode::NoLog.because("it keeps no lines of its log")),
             };
         }
         let (answer, answered) = oneshot::channel();
@@ -352,26 +349,9 @@ impl<S: Serialize + Send + 'static, R: Request> Service<S, R> {
                 Answer::Status(Box::new(status))
             }
             Ok(Err(refusal)) => Answer::Error(refusal),
-            _ => Answer::Error("it is ending".to_owned()),
+            _ => Answer::Error(ErrorCode::Ending.because("it is ending")),
         }
     }
-}
-
-/// The request, which may hold a token: nothing of it stays in memory.
-async fn read_line(stream: &mut UnixStream) -> io::Result<Zeroizing<Vec<u8>>> {
-    let mut line = Zeroizing::new(vec![0; MAX_REQUEST_LEN]);
-    let mut len = 0;
-    while len < line.len() {
-        match stream.read(&mut line[len..]).await? {
-            0 => break,
-            read => len += read,
-        }
-        if line[..len].contains(&b'\n') {
-            break;
-        }
-    }
-    line.truncate(len);
-    Ok(line)
 }
 
 #[cfg(test)]

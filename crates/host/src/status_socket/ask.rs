@@ -1,9 +1,10 @@
 //! Questions to a program that runs on this machine, at its socket.
 
-use super::answer::{Answer, MAX_ANSWER_LEN};
+use super::answer::{MAX_ANSWER_LEN, ReadAnswer};
 use super::request::{Envelope, MAX_REQUEST_LEN, Request};
+use super::socket_error::AnsweredError;
 use super::{CONNECTION_LIMIT, StatusError};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use std::io;
 use std::path::Path;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -21,11 +22,9 @@ pub async fn ask<S: DeserializeOwned, R: Request>(
     schema_version: u32,
     request: R,
 ) -> Result<S, StatusError> {
-    match exchange(path, program, schema_version, request).await? {
-        Answer::Status(status) => Ok(*status),
-        Answer::Error(text) => Err(StatusError::Refused { program, text }),
-        Answer::Log(_) => Err(other_answer(path, program)),
-    }
+    let answer: ReadAnswer<S> = exchange(path, program, schema_version, request).await?;
+    let status = answer.status.map(|status| *status);
+    status.ok_or_else(|| other_answer(path, program))
 }
 
 /// Asks it for the last lines of its log by `request`.
@@ -38,11 +37,8 @@ pub async fn ask_log<R: Request>(
     schema_version: u32,
     request: R,
 ) -> Result<Vec<String>, StatusError> {
-    match exchange::<serde_json::Value, R>(path, program, schema_version, request).await? {
-        Answer::Log(lines) => Ok(lines),
-        Answer::Error(text) => Err(StatusError::Refused { program, text }),
-        Answer::Status(_) => Err(other_answer(path, program)),
-    }
+    let answer: ReadAnswer<IgnoredAny> = exchange(path, program, schema_version, request).await?;
+    answer.log.ok_or_else(|| other_answer(path, program))
 }
 
 fn other_answer(path: &Path, program: &'static str) -> StatusError {
@@ -50,12 +46,13 @@ fn other_answer(path: &Path, program: &'static str) -> StatusError {
     StatusError::of_socket(path, program, source)
 }
 
+/// The answer to a request, which is no error.
 async fn exchange<S: DeserializeOwned, R: Request>(
     path: &Path,
     program: &'static str,
     schema_version: u32,
     request: R,
-) -> Result<Answer<S>, StatusError> {
+) -> Result<ReadAnswer<S>, StatusError> {
     let exchange = async {
         let stream = UnixStream::connect(path).await?;
         let (reader, mut writer) = stream.into_split();
@@ -64,7 +61,7 @@ async fn exchange<S: DeserializeOwned, R: Request>(
             request,
         };
         // It may hold a token: with room for all of it, no part is left behind in memory.
-        let mut line = Zeroizing::new(Vec::with_capacity(MAX_REQUEST_LEN));
+        let mut line = Zeroizing::new(Vec::with_capacity(MAX_REQUEST_LEN + 1));
         serde_json::to_writer(&mut *line, &request)?;
         line.push(b'\n');
         // A program that has no place for it answers, and closes the connection, before it has read.
@@ -75,9 +72,20 @@ async fn exchange<S: DeserializeOwned, R: Request>(
         if answer.is_empty() {
             written?;
         }
-        Ok::<_, io::Error>(serde_json::from_slice(&answer)?)
+        Ok::<ReadAnswer<S>, io::Error>(serde_json::from_slice(&answer)?)
     };
     let answer = timeout(CONNECTION_LIMIT, exchange).await;
     let answer = answer.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-    answer.map_err(|source| StatusError::of_socket(path, program, source))
+    let answer = answer.map_err(|source| StatusError::of_socket(path, program, source))?;
+    match answer {
+        ReadAnswer {
+            error: Some(text),
+            code,
+            ..
+        } => Err(StatusError::Refused {
+            program,
+            error: AnsweredError { text, code },
+        }),
+        answer => Ok(answer),
+    }
 }

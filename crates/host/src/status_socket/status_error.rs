@@ -1,5 +1,6 @@
 //! The reasons why a program at a socket tells no state.
 
+use super::socket_error::{AnsweredError, ErrorCode};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -22,12 +23,12 @@ pub enum StatusError {
         path: PathBuf,
     },
     /// It does not know the request, or will not do it.
-    #[error("the {program} answers: {text}")]
+    #[error("the {program} answers: {}", error.text)]
     Refused {
         /// The program that was to answer.
         program: &'static str,
-        /// The text of the answer.
-        text: String,
+        /// The answer.
+        error: AnsweredError,
     },
     /// Anything else.
     #[error("no status from {}: {source}", path.display())]
@@ -48,6 +49,15 @@ impl StatusError {
             }
             io::ErrorKind::PermissionDenied => Self::Forbidden { path },
             _ => Self::Io { path, source },
+        }
+    }
+
+    /// The kind of the program's refusal, if it refuses and this version knows the kind.
+    #[must_use]
+    pub const fn code(&self) -> Option<ErrorCode> {
+        match self {
+            Self::Refused { error, .. } => error.known_code(),
+            _ => None,
         }
     }
 
