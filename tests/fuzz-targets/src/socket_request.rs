@@ -33,7 +33,7 @@ pub fn socket_request(data: &[u8]) {
             assert_eq!(parsed, again);
         }
     } else {
-        // What no request has may be deeper or larger than a value.
+        // A part that no request has may be deeper or larger than a value.
         let is_json = serde_json::from_slice::<IgnoredAny>(data).is_ok();
         assert!(parsed.is_err() || is_json, "it is no JSON");
     }
