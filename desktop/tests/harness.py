@@ -26,6 +26,7 @@ CONTROLS = {"push button", "toggle button", "text", "password text", "entry", "c
 
 
 OLDER = {"error": "unknown variant `watch`, expected one of `status`, `up`, `down`"}
+UNKNOWN = {"error": 'write a line such as {"schema_version":1,"request":"status"}', "code": "not_a_request"}
 TOO_MANY = {"error": "4 programs of this user watch already, which is the limit: end one", "code": "too_many_watchers"}
 
 

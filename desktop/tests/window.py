@@ -63,7 +63,8 @@ def the_window_shows_each_state():
         window.picture("refused")
         service.answer = {"schema_version": 2}
         window.sees("The service has another version")
-        service.answer = lambda _: {"error": "schema_version 1 is not spoken here, but 3"}
+        other = {"error": "schema_version 1 is not spoken here, but 3"}
+        service.answer = lambda _: {**other, "code": "schema_version"}
         window.sees("It speaks form 3")
         service.stop()
         window.sees("The service is not running")
@@ -90,8 +91,8 @@ def commands_reach_the_service():
         harness.wait("the request", lambda: any("ask" in command for command in service.commands if command != "up"))
         window.click("Disconnect")
         harness.wait("the command down", lambda: "down" in service.commands)
-        service.answer = lambda asked: (
-            {"status": statuses.off("down")} if asked == "status" else {"error": "ada is no member of culvert"})
+        refused = {"error": "ada is no member of culvert", "code": "not_permitted"}
+        service.answer = lambda asked: {"status": statuses.off("down")} if asked == "status" else refused
         window.sees("Disconnected")
         window.click("Connect")
         window.sees("The service refuses: ada is no member of culvert")
@@ -178,7 +179,8 @@ def names_are_switched_in_the_settings():
         harness.wait("the switch, off", lambda: position_of(window, title) == (False, True))
         window.picture("settings-dns")
         refusal = "the client was started with `--dns off`: an administrator changes that"
-        service.answer = lambda asked: {"status": with_dns(False)} if asked == "status" else {"error": refusal}
+        refused = {"error": refusal, "code": "dns_off"}
+        service.answer = lambda asked: {"status": with_dns(False)} if asked == "status" else refused
         switch_of(window, title).do_action(0)
         window.sees(f"The service refuses: {refusal}")
         harness.wait("the switch, still off", lambda: position_of(window, title) == (False, True))
@@ -263,7 +265,7 @@ def ten_thousand_resources():
 
 def an_older_service_is_polled():
     """A service without `watch` is shown as well, and one with too many watchers: that is no fault of anything."""
-    for refusal in [harness.OLDER, harness.TOO_MANY]:
+    for refusal in [harness.OLDER, harness.UNKNOWN, harness.TOO_MANY]:
         with Case(statuses.off("down"), no_watch=refusal) as (service, window):
             window.sees("Disconnected")
             service.answer = statuses.status()

@@ -1,5 +1,6 @@
 //! The reasons why a client can't run, worded for the person who can mend them.
 
+use culvert_host::ErrorCode;
 use std::io;
 use std::net::SocketAddr;
 
@@ -92,6 +93,15 @@ impl ClientError {
                 | Self::WrongPortal(_)
                 | Self::Unreachable(_)
         )
+    }
+
+    /// The code of a command's answer, if this is why it was not taken.
+    pub(crate) const fn code(&self) -> ErrorCode {
+        match self {
+            Self::BadToken(_) | Self::NoPortal | Self::BadUrl(_) => ErrorCode::InvalidToken,
+            Self::SignedOut => ErrorCode::SignedOut,
+            _ => ErrorCode::Failed,
+        }
     }
 
     /// For `map_err` on calls of the system.

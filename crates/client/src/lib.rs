@@ -18,7 +18,7 @@ mod upstream;
 mod watch;
 
 pub use clean_up::{clean_up_network, clean_up_resolver};
-pub use culvert_host::StatusError;
+pub use culvert_host::{ErrorCode, StatusError};
 pub use error::ClientError;
 pub use observer::{Observed, Observer, ask, ask_log, ask_status, is_in_application};
 pub use request::{PortalSignIn, Request, SecretText, SettingsChange, SignIn};

@@ -4,7 +4,7 @@ use crate::request::Request;
 use crate::status::{NameStatus, ResourceStatus, SCHEMA_VERSION, Status};
 use culvert_base::BootTime;
 use culvert_client_core::{ChangedResources, Found, Journal};
-use culvert_host::{StatusError, Watch, WatchRefusal, WatchStream};
+use culvert_host::{AnsweredCode, AnsweredError, ErrorCode, StatusError, Watch, WatchStream};
 use culvert_ids::ResourceId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -44,29 +44,37 @@ impl WatchMessage {
     }
 }
 
-/// A line that is no message.
-#[derive(Deserialize)]
-struct Refused {
-    error: String,
-    code: Option<WatchRefusal>,
-}
-
 /// The end of watching.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WatchError {
-    /// The client is older than `watch`: poll it.
+    /// The program does not know `watch`, such as an older client: poll it.
     #[error("the client is older than `watch`")]
     Unsupported,
     /// The client has ended, or closed the connection.
     #[error("the client has ended")]
     Ended,
     /// The client refuses.
-    #[error("the client answers: {0}")]
-    Refused(String),
+    #[error("the client answers: {}", .0.text)]
+    Refused(AnsweredError),
+    /// The client writes something else.
+    #[error("the client answers: a line that can't be read: {0}")]
+    Unreadable(serde_json::Error),
     /// There is no connection, or none any more.
     #[error(transparent)]
     Socket(#[from] StatusError),
+}
+
+impl From<AnsweredError> for WatchError {
+    /// The end of watching that the program's last line means.
+    fn from(error: AnsweredError) -> Self {
+        match &error.code {
+            // A program that is older than codes knows no watchers either.
+            None | Some(AnsweredCode::Known(ErrorCode::NotARequest)) => Self::Unsupported,
+            Some(AnsweredCode::Known(ErrorCode::Ending)) => Self::Ended,
+            Some(_) => Self::Refused(error),
+        }
+    }
 }
 
 /// Watches a running client.
@@ -96,14 +104,9 @@ impl Watcher {
         if let Ok(message) = serde_json::from_slice(&line) {
             return Ok(message);
         }
-        Err(match serde_json::from_slice::<Refused>(&line) {
-            Ok(Refused { code: None, .. }) => WatchError::Unsupported,
-            Ok(Refused {
-                code: Some(WatchRefusal::Ending),
-                ..
-            }) => WatchError::Ended,
-            Ok(Refused { error, .. }) => WatchError::Refused(error),
-            Err(error) => WatchError::Refused(format!("a line that can't be read: {error}")),
+        Err(match serde_json::from_slice::<AnsweredError>(&line) {
+            Ok(error) => error.into(),
+            Err(error) => WatchError::Unreadable(error),
         })
     }
 }
@@ -206,5 +209,36 @@ impl Differences {
             self.0.note(found, now);
         }
         Ok(self.0.sequence() != before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_does_not_know_watch_is_polled_and_other_errors_end_watching() {
+        let ended = |line: &str| {
+            let error: AnsweredError = serde_json::from_str(line).unwrap();
+            WatchError::from(error)
+        };
+        for line in [
+            r#"{"error":"write a line such as …"}"#,
+            r#"{"error":"write a line such as …","code":"not_a_request"}"#,
+        ] {
+            assert!(matches!(ended(line), WatchError::Unsupported), "{line}");
+        }
+        let ending = ended(r#"{"error":"it is ending","code":"ending"}"#);
+        assert!(matches!(ending, WatchError::Ended));
+        for code in [
+            "too_many_watchers",
+            "schema_version",
+            "not_permitted",
+            "of_a_later_client",
+        ] {
+            let refused = ended(&format!(r#"{{"error":"no","code":"{code}"}}"#));
+            assert!(matches!(refused, WatchError::Refused(_)), "{code}");
+            assert_eq!(refused.to_string(), "the client answers: no");
+        }
     }
 }

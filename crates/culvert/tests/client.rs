@@ -6,7 +6,9 @@
 use culvert_ids::TokenId;
 use culvert_lab::{Namespace, wait_until};
 use culvert_wire::token::{Bearer, Portal, Secret, Token, TokenKind};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -332,6 +334,53 @@ fn without_a_token_and_without_rights_a_client_waits_and_has_nothing_to_complain
     assert_eq!(status["problems"], serde_json::json!([]));
     let log = process.output();
     assert!(!log.contains("ERROR") && !log.contains("WARN"), "{log}");
+}
+
+#[test]
+fn errors_at_the_socket_have_a_text_and_a_code() {
+    let namespace = Namespace::new().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("sock");
+    let line = format!(
+        "setpriv --bounding-set=-all {CULVERT} client run --state-dir {}/state --status-socket {} --dns off",
+        directory.path().display(),
+        socket.display()
+    );
+    let process = namespace.spawn(&line).unwrap();
+    let answer_to = |line: &str| {
+        let mut stream = UnixStream::connect(&socket).ok()?;
+        stream.write_all(format!("{line}\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        BufReader::new(stream).read_line(&mut answer).unwrap();
+        serde_json::from_str::<serde_json::Value>(&answer).ok()
+    };
+    wait_until("the client to answer", Duration::from_secs(20), || {
+        answer_to("").is_some()
+    })
+    .unwrap_or_else(|error| panic!("{error}: {}", process.output()));
+    let gateway = format!(
+        r#"{{"sign_in":{{"token":"{}"}}}}"#,
+        token(TokenKind::Gateway)
+    );
+    let portal = r#"{"sign_in":{"portal":"http://portal.example"}}"#;
+    let long = format!(r#"{{"join":"{}"}}"#, "x".repeat(6_000));
+    for (request, code, text) in [
+        (r#""later""#, "not_a_request", "write a line"),
+        (long.as_str(), "request_too_long", "5120 bytes"),
+        (r#""up""#, "signed_out", "culvert sign-in"),
+        (gateway.as_str(), "invalid_token", "`client`"),
+        (portal, "invalid_portal", "a portal's URL"),
+        (r#"{"settings":{"dns":true}}"#, "dns_off", "`--dns off`"),
+        (r#"{"join":"backup"}"#, "down", "culvert up"),
+    ] {
+        let line = format!(r#"{{"schema_version":1,"request":{request}}}"#);
+        let answer = answer_to(&line).unwrap();
+        assert_eq!(answer["code"], code, "{answer}");
+        let error = answer["error"].as_str().unwrap();
+        assert!(error.contains(text), "{answer}");
+    }
+    let answer = answer_to(r#"{"schema_version":2,"request":"later"}"#).unwrap();
+    assert_eq!(answer["code"], "schema_version", "{answer}");
 }
 
 #[test]

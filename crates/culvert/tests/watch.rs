@@ -117,37 +117,76 @@ fn without_a_client_the_status_is_1_and_the_error_names_the_socket() {
     assert!(error.contains(socket.to_str().unwrap()), "{error}");
 }
 
-#[test]
-fn a_client_that_is_older_than_watch_is_polled() {
-    let directory = tempfile::tempdir().unwrap();
-    let namespace = Namespace::new().unwrap();
-    let real = client(&namespace, directory.path());
-    let told = status(&directory.path().join("socket")).unwrap();
-    real.stop().unwrap();
-    let path = directory.path().join("old");
-    let listener = UnixListener::bind(&path).unwrap();
+/// A program at `path` that answers as `answer` does.
+fn play(path: &Path, answer: impl Fn(usize, &str) -> String + Send + 'static) {
+    let listener = UnixListener::bind(path).unwrap();
     std::thread::spawn(move || {
         for (number, stream) in listener.incoming().enumerate() {
             let mut stream = stream.unwrap();
             let mut request = String::new();
             BufReader::new(&stream).read_line(&mut request).unwrap();
-            let name = if number < 5 { "before" } else { "after" };
-            let answer = match request.contains("watch") {
-                true => "{\"error\":\"write a line such as …\"}\n".to_owned(),
-                false => {
-                    let mut status: serde_json::Value = serde_json::from_str(&told).unwrap();
-                    status["name"] = name.into();
-                    status["running_for_ms"] = number.into();
-                    format!("{{\"status\":{status}}}\n")
-                }
-            };
-            let _gone = stream.write_all(answer.as_bytes());
+            let _gone = stream.write_all(format!("{}\n", answer(number, &request)).as_bytes());
         }
     });
-    let (_watcher, output, _errors) = watch(&path);
-    for name in ["before", "after"] {
-        let message: serde_json::Value = serde_json::from_str(&next(&output)).unwrap();
-        assert_eq!(message["status"]["name"], name);
-        assert_eq!(message["sequence"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_program_that_does_not_know_watch_is_polled() {
+    let directory = tempfile::tempdir().unwrap();
+    let namespace = Namespace::new().unwrap();
+    let real = client(&namespace, directory.path());
+    let told = status(&directory.path().join("socket")).unwrap();
+    real.stop().unwrap();
+    for (name, refusal) in [
+        // Older than codes.
+        ("old", r#"{"error":"write a line such as …"}"#),
+        (
+            "other",
+            r#"{"error":"write a line such as …","code":"not_a_request"}"#,
+        ),
+    ] {
+        let path = directory.path().join(name);
+        let told = told.clone();
+        play(&path, move |number, request| {
+            if request.contains("watch") {
+                return refusal.to_owned();
+            }
+            let mut status: serde_json::Value = serde_json::from_str(&told).unwrap();
+            status["name"] = if number < 5 { "before" } else { "after" }.into();
+            status["running_for_ms"] = number.into();
+            format!("{{\"status\":{status}}}")
+        });
+        let (_watcher, output, _errors) = watch(&path);
+        for name in ["before", "after"] {
+            let message: serde_json::Value = serde_json::from_str(&next(&output)).unwrap();
+            assert_eq!(message["status"]["name"], name);
+            assert_eq!(message["sequence"], serde_json::Value::Null);
+        }
+    }
+}
+
+#[test]
+fn a_refusal_ends_watching_with_its_own_words() {
+    let directory = tempfile::tempdir().unwrap();
+    for (code, text) in [
+        (
+            "schema_version",
+            "schema_version 1 is not spoken here, but 2",
+        ),
+        ("of_a_later_client", "not on Sundays"),
+    ] {
+        let path = directory.path().join(code);
+        play(&path, move |_, _| {
+            format!(r#"{{"error":"{text}","code":"{code}"}}"#)
+        });
+        let mut command = Command::new(CULVERT);
+        command.args(["status", "--watch", "--socket"]).arg(&path);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            error.contains(&format!("the client answers: {text}")),
+            "{error}"
+        );
     }
 }

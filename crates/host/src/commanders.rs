@@ -1,9 +1,9 @@
 //! The processes that may command a running program: those of root, of the user as whom it runs,
 //! and of members of a group.
 
-use crate::PeerCredentials;
 use crate::command_group::COMMAND_GROUP;
 use crate::system_helper::access::SystemAccess;
+use crate::{ErrorCode, PeerCredentials, SocketError};
 use std::path::Path;
 
 /// Gives a socket to the group, where there is one and this process may.
@@ -20,7 +20,11 @@ pub(crate) fn give(socket: &Path) {
 }
 
 /// Admits a command of `peer`; the error says why it is refused, and how to mend it.
-pub(crate) fn admit(peer: PeerCredentials) -> Result<(), String> {
-    let judged = SystemAccess::of_process().admit(peer);
-    judged.unwrap_or_else(|error| Err(format!("who asks can't be found out: {error}")))
+pub(crate) fn admit(peer: PeerCredentials) -> Result<(), SocketError> {
+    match SystemAccess::of_process().admit(peer) {
+        Ok(judged) => judged.map_err(|why| ErrorCode::NotPermitted.because(why)),
+        Err(error) => {
+            Err(ErrorCode::Failed.because(format!("who asks can't be found out: {error}")))
+        }
+    }
 }

@@ -92,8 +92,9 @@ pub use sandbox::{Barrier, Sandbox, SandboxNeeds};
 pub use shutdown::Shutdown;
 pub use state_dir::{MAX_STATE_FILE_BYTES, StateDir, StateLock};
 pub use status_socket::{
-    OnlyStatus, Request, Restricted, SocketForm, StatusError, StatusRequest, StatusSocket,
-    WatchRequest, ask, ask_log,
+    AnsweredCode, AnsweredError, ErrorCode, OnlyStatus, Request, Restricted, SocketError,
+    SocketForm, StatusError, StatusRequest, StatusSocket, WatchRequest, ask, ask_log,
+    parse_request,
 };
 pub use system_helper::{
     SYSTEM_HELPER, SystemFile, SystemHelper, look_up, open_system_file, run_system_helper,
@@ -106,9 +107,7 @@ pub use token_file::{
 pub use wake_up::WakeUp;
 pub use watch::{DEBOUNCE, MAX_DESTINATIONS, NetworkChange, NetworkWatch, WatchOptions};
 pub use watch_stream::WatchStream;
-pub use watching::{
-    MAX_WATCHERS, MAX_WATCHERS_PER_USER, MIN_INTERVAL_MS, Update, Watch, WatchRefusal, Watchers,
-};
+pub use watching::{MAX_WATCHERS, MAX_WATCHERS_PER_USER, MIN_INTERVAL_MS, Update, Watch, Watchers};
 
 #[cfg(test)]
 mod tests {

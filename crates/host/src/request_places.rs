@@ -4,6 +4,7 @@
 //! megabytes. So there are many places of the first kind and few of the second. Root and the user who runs the
 //! service have places of their own of both kinds.
 
+use crate::{ErrorCode, SocketError};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -47,7 +48,7 @@ impl RequestPlaces {
     }
 
     /// A place for a connection of this user; otherwise the reason why there is none.
-    pub(crate) fn enter(self: &Arc<Self>, uid: u32) -> Result<ConnectionPlace, String> {
+    pub(crate) fn enter(self: &Arc<Self>, uid: u32) -> Result<ConnectionPlace, SocketError> {
         let mut users = self.users();
         let of_others = users
             .iter()
@@ -55,19 +56,19 @@ impl RequestPlaces {
             .map(|(_, user)| user.connections)
             .sum::<usize>();
         if !self.has_own_places(uid) && of_others >= MAX_CONNECTIONS {
-            return Err(format!(
+            return Err(ErrorCode::TooManyRequests.because(format!(
                 "{of_others} requests are under way, which is the limit: try again"
-            ));
+            )));
         }
         let user = users.entry(uid).or_insert_with(|| User {
             connections: 0,
             answers: Arc::new(Semaphore::new(MAX_ANSWERS_PER_USER)),
         });
         if user.connections >= MAX_CONNECTIONS_PER_USER {
-            return Err(format!(
+            return Err(ErrorCode::TooManyRequests.because(format!(
                 "{} requests of this user are under way, which is the limit: try again",
                 user.connections
-            ));
+            )));
         }
         user.connections += 1;
         let answers = Arc::clone(&user.answers);
@@ -153,7 +154,8 @@ mod tests {
         let mut held = fill(&places, ADA);
         assert_eq!(held.len(), MAX_CONNECTIONS_PER_USER);
         let refusal = places.enter(ADA).unwrap_err();
-        assert!(refusal.contains("of this user"), "{refusal}");
+        assert!(refusal.text.contains("of this user"), "{refusal}");
+        assert_eq!(refusal.code, ErrorCode::TooManyRequests);
         assert!(places.enter(ADA + 1).is_ok());
         held.pop();
         assert!(places.enter(ADA).is_ok());

@@ -1,56 +1,43 @@
 //! The socket at which a running client or gateway reports its state, and a client takes commands: a
 //! line of JSON, answered by a line of JSON (docs/socket.md).
 
+mod answer;
+mod ask;
+mod request;
+mod socket_error;
+mod status_error;
+
+pub(crate) use answer::MAX_ANSWER_LEN;
+pub use ask::{ask, ask_log};
+pub(crate) use request::Envelope;
+pub use request::{OnlyStatus, Request, parse_request};
+pub use socket_error::{AnsweredCode, AnsweredError, ErrorCode, SocketError};
+pub use status_error::StatusError;
+
 use crate::recent_log::RecentLog;
 use crate::request_places::{ConnectionPlace, RequestPlaces};
 use crate::watching::{Update, Watch, WatchDoor, serve_watcher};
-use crate::{HostError, MAX_TOKEN_FILE_BYTES, PeerCredentials, PeerProcess, commanders};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use crate::{HostError, PeerCredentials, PeerProcess, commanders};
+use answer::Answer;
+use request::read_line;
+use serde::Serialize;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use zeroize::Zeroizing;
 
 /// The time limit for a whole connection.
 const CONNECTION_LIMIT: Duration = Duration::from_secs(5);
 
-/// The longest request, in bytes: a token, and two fields around it.
-const MAX_REQUEST_LEN: usize = MAX_TOKEN_FILE_BYTES + 1024;
-
-/// The longest answer, in bytes: a client's 20,000 resources and 32,000 names of half a kilobyte each.
-pub(crate) const MAX_ANSWER_LEN: u64 = 32 * 1024 * 1024;
-
 /// Owner and group may ask; the kernel keeps others from connecting. The status is no secret to
 /// people who administer the machine, but names of resources are not for everybody.
 const SOCKET_MODE: u32 = 0o660;
-
-/// A request to a running program. Each request is answered by the state.
-pub trait Request: Serialize + DeserializeOwned + Send + 'static {
-    /// The request for the state alone.
-    const STATUS: Self;
-
-    /// True if it changes the program's work. Such a request is refused to those who may only look:
-    /// see [`PeerCredentials`] and [`COMMAND_GROUP`](crate::COMMAND_GROUP).
-    fn is_change(&self) -> bool;
-
-    /// The request to watch, if it is one: its connection stays open.
-    fn watch(&self) -> Option<Watch> {
-        None
-    }
-
-    /// True if it is for the last lines of the log. They are for those who may command, so it is a change too.
-    fn is_log(&self) -> bool {
-        false
-    }
-}
 
 /// The parts of a state that only those may see who may command.
 #[derive(Debug)]
@@ -72,38 +59,6 @@ pub struct SocketForm<S> {
     pub log: Option<Arc<RecentLog>>,
 }
 
-/// The only request to a program that takes no commands: its state.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnlyStatus {
-    /// The state.
-    Status,
-}
-
-impl Request for OnlyStatus {
-    const STATUS: Self = Self::Status;
-
-    fn is_change(&self) -> bool {
-        false
-    }
-}
-
-/// A request as it is written.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Envelope<R> {
-    pub(crate) schema_version: u32,
-    pub(crate) request: R,
-}
-
-/// The answer to a request.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Answer<S> {
-    Status(Box<S>),
-    Log(Vec<String>),
-    Error(String),
-}
-
 /// A request to the running program.
 #[derive(Debug)]
 pub struct StatusRequest<S, R = OnlyStatus> {
@@ -114,7 +69,7 @@ pub struct StatusRequest<S, R = OnlyStatus> {
     /// The process that asks, if it had not ended when its connection was accepted.
     pub process: Option<PeerProcess>,
     /// The receiver of the state, or of the reason why the request is refused; it may be gone.
-    pub answer: oneshot::Sender<Result<S, String>>,
+    pub answer: oneshot::Sender<Result<S, SocketError>>,
     /// The watcher that asks, if one does: it gets an update instead of the state.
     pub watcher: Option<WatchRequest>,
 }
@@ -175,132 +130,6 @@ impl Drop for StatusSocket {
     fn drop(&mut self) {
         self.task.abort();
         let _gone = std::fs::remove_file(&self.path);
-    }
-}
-
-/// Asks the program that answers at `path`, which is to be a running `program` (`client` or `gateway`).
-///
-/// # Errors
-/// The problem, for people.
-pub async fn ask<S: DeserializeOwned, R: Request>(
-    path: &Path,
-    program: &'static str,
-    schema_version: u32,
-    request: R,
-) -> Result<S, StatusError> {
-    match exchange(path, program, schema_version, request).await? {
-        Answer::Status(status) => Ok(*status),
-        Answer::Error(text) => Err(StatusError::Refused { program, text }),
-        Answer::Log(_) => Err(other_answer(path, program)),
-    }
-}
-
-/// Asks it for the last lines of its log by `request`.
-///
-/// # Errors
-/// The problem, for people.
-pub async fn ask_log<R: Request>(
-    path: &Path,
-    program: &'static str,
-    schema_version: u32,
-    request: R,
-) -> Result<Vec<String>, StatusError> {
-    match exchange::<serde_json::Value, R>(path, program, schema_version, request).await? {
-        Answer::Log(lines) => Ok(lines),
-        Answer::Error(text) => Err(StatusError::Refused { program, text }),
-        Answer::Status(_) => Err(other_answer(path, program)),
-    }
-}
-
-fn other_answer(path: &Path, program: &'static str) -> StatusError {
-    let source = io::Error::new(io::ErrorKind::InvalidData, "an answer to another request");
-    StatusError::of_socket(path, program, source)
-}
-
-async fn exchange<S: DeserializeOwned, R: Request>(
-    path: &Path,
-    program: &'static str,
-    schema_version: u32,
-    request: R,
-) -> Result<Answer<S>, StatusError> {
-    let exchange = async {
-        let stream = UnixStream::connect(path).await?;
-        let (reader, mut writer) = stream.into_split();
-        let request = Envelope {
-            schema_version,
-            request,
-        };
-        // It may hold a token: with room for all of it, no part is left behind in memory.
-        let mut line = Zeroizing::new(Vec::with_capacity(MAX_REQUEST_LEN));
-        serde_json::to_writer(&mut *line, &request)?;
-        line.push(b'\n');
-        // A program that has no place for it answers, and closes the connection, before it has read.
-        let written = writer.write_all(&line).await;
-        let mut answer = Vec::new();
-        let mut reader = BufReader::new(reader.take(MAX_ANSWER_LEN));
-        reader.read_until(b'\n', &mut answer).await?;
-        if answer.is_empty() {
-            written?;
-        }
-        Ok::<_, io::Error>(serde_json::from_slice(&answer)?)
-    };
-    let answer = timeout(CONNECTION_LIMIT, exchange).await;
-    let answer = answer.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-    answer.map_err(|source| StatusError::of_socket(path, program, source))
-}
-
-/// The reason why there is no status.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StatusError {
-    /// Nobody answers.
-    #[error("no {program} answers at {}: start one with `culvert {program} run`, or name its socket by --socket", path.display())]
-    NotRunning {
-        /// The socket's path.
-        path: PathBuf,
-        /// The program that was to answer.
-        program: &'static str,
-    },
-    /// This user may not ask.
-    #[error("{} may not be used by this user: root may, and members of its group (`usermod -aG culvert USER`)", path.display())]
-    Forbidden {
-        /// The socket's path.
-        path: PathBuf,
-    },
-    /// It does not know the request, or will not do it.
-    #[error("the {program} answers: {text}")]
-    Refused {
-        /// The program that was to answer.
-        program: &'static str,
-        /// The text of the answer.
-        text: String,
-    },
-    /// Anything else.
-    #[error("no status from {}: {source}", path.display())]
-    Io {
-        /// The socket's path.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-}
-
-impl StatusError {
-    pub(crate) fn of_socket(path: &Path, program: &'static str, source: io::Error) -> Self {
-        let path = path.to_owned();
-        match source.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-                Self::NotRunning { path, program }
-            }
-            io::ErrorKind::PermissionDenied => Self::Forbidden { path },
-            _ => Self::Io { path, source },
-        }
-    }
-
-    /// True if the program took too long to answer.
-    #[must_use]
-    pub fn is_timeout(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::TimedOut)
     }
 }
 
@@ -367,7 +196,7 @@ async fn accept<S: Serialize + Send + 'static, R: Request>(
                     Ok(place) => {
                         tokio::spawn(converse(Arc::clone(&service), stream, peer, place));
                     }
-                    Err(refusal) => refuse::<S>(&stream, refusal),
+                    Err(refusal) => refuse(&stream, &refusal),
                 }
             }
             Err(error) => {
@@ -379,8 +208,8 @@ async fn accept<S: Serialize + Send + 'static, R: Request>(
 }
 
 /// Answers a connection for which there is no place, as far as it takes the answer at once.
-fn refuse<S: Serialize>(stream: &UnixStream, refusal: String) {
-    if let Ok(mut line) = serde_json::to_vec(&Answer::<S>::Error(refusal)) {
+fn refuse(stream: &UnixStream, refusal: &SocketError) {
+    if let Ok(mut line) = serde_json::to_vec(refusal) {
         line.push(b'\n');
         let _unheard = stream.try_write(&line);
     }
@@ -407,10 +236,10 @@ async fn converse<S: Serialize + Send + 'static, R: Request>(
 }
 
 /// True if this process may command the program.
-async fn may_command(peer: PeerCredentials) -> Result<(), String> {
+async fn may_command(peer: PeerCredentials) -> Result<(), SocketError> {
     // Asking for a user's groups may take as long as the directory that knows them.
     let judged = tokio::task::spawn_blocking(move || commanders::admit(peer)).await;
-    judged.unwrap_or_else(|_| Err("who asks can't be found out".to_owned()))
+    judged.unwrap_or_else(|_| Err(ErrorCode::Failed.because("who asks can't be found out")))
 }
 
 impl<S: Serialize + Send + 'static, R: Request> Service<S, R> {
@@ -421,15 +250,17 @@ impl<S: Serialize + Send + 'static, R: Request> Service<S, R> {
         credentials: PeerCredentials,
         place: &ConnectionPlace,
     ) -> io::Result<Option<Watcher>> {
-        let schema_version = self.form.schema_version;
         let process = PeerProcess::of(&stream, credentials.pid).ok();
-        let line = read_line(&mut stream).await?;
+        let Some(line) = read_line(&mut stream).await? else {
+            return Ok(None);
+        };
         let Some(_place) = place.answer().await else {
             return Ok(None);
         };
-        let answer = match serde_json::from_slice::<Envelope<R>>(&line) {
-            Ok(envelope) if envelope.schema_version == schema_version => {
-                if let Some(watch) = envelope.request.watch() {
+        let request = line.and_then(|line| parse_request::<R>(&line, self.form.schema_version));
+        let answer = match request {
+            Ok(request) => {
+                if let Some(watch) = request.watch() {
                     let peer = credentials;
                     return Ok(Some(Watcher {
                         stream,
@@ -441,15 +272,9 @@ impl<S: Serialize + Send + 'static, R: Request> Service<S, R> {
                     credentials,
                     process,
                 };
-                self.answer(envelope.request, peer).await
+                self.answer(request, peer).await
             }
-            Ok(envelope) => Answer::Error(format!(
-                "schema_version {} is not spoken here, but {schema_version}",
-                envelope.schema_version
-            )),
-            Err(_) => Answer::Error(format!(
-                "write a line such as {{\"schema_version\":{schema_version},\"request\":\"status\"}}"
-            )),
+            Err(error) => Answer::Error(error),
         };
         let mut answer = serde_json::to_vec(&answer)?;
         answer.push(b'\n');
@@ -501,7 +326,7 @@ impl<S: Serialize + Send + 'static, R: Request> Service<S, R> {
         if request.is_log() {
             return match &self.form.log {
                 Some(log) => Answer::Log(log.lines()),
-                None => Answer::Error("it keeps no lines of its log".to_owned()),
+                None => Answer::Error(ErrorCode::NoLog.because("it keeps no lines of its log")),
             };
         }
         let (answer, answered) = oneshot::channel();
@@ -524,26 +349,9 @@ impl<S: Serialize + Send + 'static, R: Request> Service<S, R> {
                 Answer::Status(Box::new(status))
             }
             Ok(Err(refusal)) => Answer::Error(refusal),
-            _ => Answer::Error("it is ending".to_owned()),
+            _ => Answer::Error(ErrorCode::Ending.because("it is ending")),
         }
     }
-}
-
-/// The request, which may hold a token: nothing of it stays in memory.
-async fn read_line(stream: &mut UnixStream) -> io::Result<Zeroizing<Vec<u8>>> {
-    let mut line = Zeroizing::new(vec![0; MAX_REQUEST_LEN]);
-    let mut len = 0;
-    while len < line.len() {
-        match stream.read(&mut line[len..]).await? {
-            0 => break,
-            read => len += read,
-        }
-        if line[..len].contains(&b'\n') {
-            break;
-        }
-    }
-    line.truncate(len);
-    Ok(line)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! A watcher pulls: it names the last sequence number that it has sent, and the program answers with all changes
 //! since. So nothing queues up for a slow reader, and the newest state wins.
 
+use crate::{ErrorCode, SocketError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -53,26 +54,6 @@ impl fmt::Debug for Update {
             .field("sequence", &self.sequence)
             .finish_non_exhaustive()
     }
-}
-
-/// The reason why a watcher gets no more messages, for programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WatchRefusal {
-    /// As many watch as may.
-    TooManyWatchers,
-    /// The program ends.
-    Ending,
-    /// A reason of a newer program.
-    #[serde(other)]
-    Other,
-}
-
-/// The last line to a watcher. An error without a code comes from a program that knows no watchers.
-#[derive(Debug, Serialize)]
-struct Refused {
-    error: String,
-    code: WatchRefusal,
 }
 
 /// The watchers, as the running program knows them.
@@ -130,19 +111,19 @@ impl Places {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(self: &Arc<Self>, uid: u32) -> Result<Place, String> {
+    fn take(self: &Arc<Self>, uid: u32) -> Result<Place, SocketError> {
         let mut by_user = self.by_user();
         let taken: usize = by_user.values().sum();
         let of_user = by_user.get(&uid).copied().unwrap_or_default();
         if of_user >= MAX_WATCHERS_PER_USER {
-            return Err(format!(
+            return Err(ErrorCode::TooManyWatchers.because(format!(
                 "{of_user} programs of this user watch already, which is the limit: end one"
-            ));
+            )));
         }
         if taken >= MAX_WATCHERS {
-            return Err(format!(
+            return Err(ErrorCode::TooManyWatchers.because(format!(
                 "{taken} programs watch already, which is the limit: end one"
-            ));
+            )));
         }
         by_user.insert(uid, of_user + 1);
         Ok(Place {
@@ -182,7 +163,7 @@ pub(crate) async fn serve_watcher<F: Future<Output = Option<Update>>>(
     let (mut reader, mut writer) = stream.into_split();
     let _place = match door.places.take(uid) {
         Ok(place) => place,
-        Err(error) => return refuse(&mut writer, error, WatchRefusal::TooManyWatchers).await,
+        Err(error) => return refuse(&mut writer, &error).await,
     };
     let mut watch = first;
     let mut is_first = true;
@@ -193,7 +174,7 @@ pub(crate) async fn serve_watcher<F: Future<Output = Option<Update>>>(
             pulled = pull(watch) => pulled,
         };
         let Some(update) = pulled else {
-            return refuse(&mut writer, "it is ending".to_owned(), WatchRefusal::Ending).await;
+            return refuse(&mut writer, &ErrorCode::Ending.because("it is ending")).await;
         };
         let begun = Instant::now();
         if is_first || watch.after != Some(update.sequence) {
@@ -218,8 +199,9 @@ async fn left(reader: &mut OwnedReadHalf) {
     let _closed = reader.read(&mut [0]).await;
 }
 
-async fn refuse(writer: &mut OwnedWriteHalf, error: String, code: WatchRefusal) -> io::Result<()> {
-    write_line(writer, serde_json::to_vec(&Refused { error, code })?).await
+/// Writes the last line to a watcher.
+async fn refuse(writer: &mut OwnedWriteHalf, error: &SocketError) -> io::Result<()> {
+    write_line(writer, serde_json::to_vec(error)?).await
 }
 
 async fn write_line(writer: &mut OwnedWriteHalf, mut line: Vec<u8>) -> io::Result<()> {

@@ -118,17 +118,34 @@ impl Request {
 pub enum AnswerError {
     /// The service does not do it. The text is for people, in English.
     Refused(String),
+    /// The service does not do it for this user. The text is for people, in English.
+    NotPermitted(String),
     /// The service speaks another version of the form.
     Version(u32),
     /// It is no answer.
     Unreadable(String),
 }
 
-/// An answer as it is written. It is no enum: an error may have further fields, such as a `code`.
+/// The kind of an error, as far as the window makes a difference. A service that is older than codes gives none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ErrorCode {
+    NotARequest,
+    SchemaVersion,
+    NotPermitted,
+    TooManyWatchers,
+    Ending,
+    /// The text says what it is.
+    #[serde(other)]
+    Other,
+}
+
+/// An answer as it is written. It is no enum: an error has further fields, such as a `code`.
 #[derive(Deserialize)]
 struct Answer {
     status: Option<Box<Status>>,
     error: Option<String>,
+    code: Option<ErrorCode>,
 }
 
 /// The part of an answer that tells its version, whatever form the rest has.
@@ -149,8 +166,10 @@ struct VersionOnly {
 pub fn parse_answer(line: &[u8]) -> Result<Status, AnswerError> {
     match serde_json::from_slice(line) {
         Ok(Answer {
-            error: Some(text), ..
-        }) => Err(refused(text)),
+            error: Some(text),
+            code,
+            ..
+        }) => Err(refused(text, code)),
         Ok(Answer {
             status: Some(status),
             ..
@@ -186,6 +205,7 @@ struct RawReply {
     status: Option<IgnoredAny>,
     log: Option<Vec<String>>,
     error: Option<String>,
+    code: Option<ErrorCode>,
 }
 
 fn neither() -> AnswerError {
@@ -199,8 +219,10 @@ fn neither() -> AnswerError {
 pub fn parse_reply(line: &[u8]) -> Result<Reply, AnswerError> {
     match serde_json::from_slice(line) {
         Ok(RawReply {
-            error: Some(text), ..
-        }) => Err(refused(text)),
+            error: Some(text),
+            code,
+            ..
+        }) => Err(refused(text, code)),
         Ok(RawReply {
             log: Some(mut lines),
             ..
@@ -217,16 +239,24 @@ pub fn parse_reply(line: &[u8]) -> Result<Reply, AnswerError> {
     }
 }
 
-/// A service of another version refuses the request by the version in it: "schema_version 1 is not spoken here, but 2".
-pub(crate) fn refused(text: String) -> AnswerError {
-    let spoken = text
-        .strip_prefix("schema_version ")
-        .and_then(|rest| rest.rsplit_once("but "))
-        .and_then(|(_, version)| version.trim().parse().ok());
-    match spoken {
-        Some(version) if version != SCHEMA_VERSION => AnswerError::Version(version),
-        _ => AnswerError::Refused(text),
+/// The error that the service means by `text` and `code`.
+pub(crate) fn refused(text: String, code: Option<ErrorCode>) -> AnswerError {
+    match code {
+        Some(ErrorCode::NotPermitted) => AnswerError::NotPermitted(text),
+        // A service that is older than codes tells a version by the text alone.
+        Some(ErrorCode::SchemaVersion) | None => match spoken(&text) {
+            Some(version) if version != SCHEMA_VERSION => AnswerError::Version(version),
+            _ => AnswerError::Refused(text),
+        },
+        Some(_) => AnswerError::Refused(text),
     }
+}
+
+/// The version in a refusal of another one: "schema_version 1 is not spoken here, but 2".
+fn spoken(text: &str) -> Option<u32> {
+    let rest = text.strip_prefix("schema_version ")?;
+    let (_, version) = rest.rsplit_once("but ")?;
+    version.trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -315,8 +345,14 @@ mod tests {
 
     #[test]
     fn an_error_with_a_code_keeps_its_text() {
-        let answer = br#"{"error":"no","code":"may_not_command"}"#;
-        let refused = AnswerError::Refused("no".to_owned());
+        for code in ["controlled_by_token", "of_a_later_service", "not_a_request"] {
+            let answer = format!(r#"{{"error":"no","code":"{code}"}}"#);
+            let refused = AnswerError::Refused("no".to_owned());
+            assert_eq!(parse_reply(answer.as_bytes()), Err(refused.clone()));
+            assert_eq!(parse_answer(answer.as_bytes()), Err(refused));
+        }
+        let answer = br#"{"error":"no","code":"not_permitted"}"#;
+        let refused = AnswerError::NotPermitted("no".to_owned());
         assert_eq!(parse_reply(answer), Err(refused.clone()));
         assert_eq!(parse_answer(answer), Err(refused));
         assert!(matches!(
@@ -360,6 +396,9 @@ mod tests {
         let readable = br#"{"status":{"schema_version":7}}"#;
         assert_eq!(parse_answer(readable), Err(AnswerError::Version(7)));
         let refused = br#"{"error":"schema_version 1 is not spoken here, but 3"}"#;
+        assert_eq!(parse_answer(refused), Err(AnswerError::Version(3)));
+        let refused =
+            br#"{"error":"schema_version 1 is not spoken here, but 3","code":"schema_version"}"#;
         assert_eq!(parse_answer(refused), Err(AnswerError::Version(3)));
         let refused = br#"{"error":"the group culvert may, ada is no member"}"#;
         assert!(matches!(

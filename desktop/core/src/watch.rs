@@ -1,7 +1,7 @@
 //! Watching the service: the lines that it sends for each change, and the copy of the state that they lead to
 //! (docs/socket.md).
 
-use crate::exchange::{AnswerError, refused};
+use crate::exchange::{AnswerError, ErrorCode, refused};
 use crate::status::{
     Dns, Gateway, Heard, Portal, Resource, SCHEMA_VERSION, Service, Status, sorted,
 };
@@ -15,7 +15,7 @@ pub const MAX_RESOURCES: usize = 20_000;
 /// The reason why a line is no change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchError {
-    /// The service is older than watching: poll it.
+    /// The service does not know watching, such as an older one: poll it.
     Unsupported,
     /// There are as many watchers as there may be: poll it for now.
     TooMany,
@@ -36,7 +36,7 @@ struct Line {
     #[serde(default)]
     removed: Vec<String>,
     error: Option<String>,
-    code: Option<String>,
+    code: Option<ErrorCode>,
 }
 
 #[derive(Deserialize)]
@@ -199,14 +199,15 @@ fn parse(line: &[u8]) -> Result<Line, WatchError> {
         }
     };
     if let Some(text) = parsed.error {
-        return Err(match parsed.code.as_deref() {
-            None => match refused(text) {
-                AnswerError::Refused(_) => WatchError::Unsupported,
-                other => WatchError::Answer(other),
+        return Err(match parsed.code {
+            Some(ErrorCode::NotARequest) => WatchError::Unsupported,
+            Some(ErrorCode::TooManyWatchers) => WatchError::TooMany,
+            Some(ErrorCode::Ending) => WatchError::Ending,
+            code => match (refused(text, code), code) {
+                // A service that is older than codes knows no watchers either.
+                (AnswerError::Refused(_), None) => WatchError::Unsupported,
+                (error, _) => WatchError::Answer(error),
             },
-            Some("too_many_watchers") => WatchError::TooMany,
-            Some("ending") => WatchError::Ending,
-            Some(_) => WatchError::Answer(AnswerError::Refused(text)),
         });
     }
     let inner = parsed.status.as_ref().map(|status| status.schema_version);

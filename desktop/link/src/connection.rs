@@ -62,6 +62,7 @@ impl ExchangeError {
         match self {
             Self::Stranger(user) => Contact::Stranger(user),
             Self::Answer(AnswerError::Version(version)) => Contact::OtherVersion(version),
+            Self::Answer(AnswerError::NotPermitted(_)) => Contact::Forbidden,
             Self::Answer(AnswerError::Refused(text) | AnswerError::Unreadable(text)) => {
                 Contact::Broken(text)
             }
@@ -87,9 +88,11 @@ impl fmt::Display for ExchangeError {
             Self::Answer(AnswerError::Version(version)) => {
                 write!(formatter, "the service speaks form {version}")
             }
-            Self::Answer(AnswerError::Refused(text) | AnswerError::Unreadable(text)) => {
-                formatter.write_str(text)
-            }
+            Self::Answer(
+                AnswerError::Refused(text)
+                | AnswerError::NotPermitted(text)
+                | AnswerError::Unreadable(text),
+            ) => formatter.write_str(text),
         }
     }
 }
@@ -221,6 +224,10 @@ pub(crate) mod tests {
         assert_eq!(
             contact(b"{\"error\":\"no\"}\n"),
             Contact::Broken("no".to_owned())
+        );
+        assert_eq!(
+            contact(b"{\"error\":\"no\",\"code\":\"not_permitted\"}\n"),
+            Contact::Forbidden
         );
         assert_eq!(contact(b"{\"status\":"), Contact::Away);
         assert!(matches!(contact(b"SSH-2.0\n"), Contact::Broken(_)));

@@ -1,5 +1,5 @@
-//! The thread that follows the service: it watches, and sleeps while nothing changes. A service that is older, or has
-//! too many watchers, is polled.
+//! The thread that follows the service: it watches, and sleeps while nothing changes. A service that does not know
+//! watching, or has too many watchers, is polled.
 
 use crate::clock::now_ms;
 use crate::connection::{ExchangeError, Service, command, exchange, send};
@@ -313,9 +313,9 @@ fn execute_all(
             Ok(Reply::Taken) => {}
             Ok(Reply::Log(lines)) => mailbox.put(Event::Log(Ok(lines))),
             Err(error) if is_log => mailbox.put(Event::Log(Err(error.to_string()))),
-            Err(ExchangeError::Answer(AnswerError::Refused(text))) => {
-                mailbox.put(Event::CommandRefused(text));
-            }
+            Err(ExchangeError::Answer(
+                AnswerError::Refused(text) | AnswerError::NotPermitted(text),
+            )) => mailbox.put(Event::CommandRefused(text)),
             // The state shows the reason.
             Err(_) => mailbox.put(Event::CommandLost),
         }

@@ -43,6 +43,7 @@ mod sealed_value;
 mod seeds;
 mod selection;
 mod signer;
+mod socket_request;
 mod transport;
 mod uapi;
 
@@ -76,6 +77,7 @@ pub use replay_window::replay_window;
 pub use sealed_value::sealed_value;
 pub use seeds::seeds;
 pub use selection::selection;
+pub use socket_request::socket_request;
 pub use transport::transport;
 pub use uapi::uapi_set;
 
@@ -83,7 +85,7 @@ pub use uapi::uapi_set;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 27] = [
+pub const TARGETS: [Target; 28] = [
     ("access_toml", access_toml),
     ("aead_batch", aead_batch),
     ("age", age),
@@ -109,6 +111,7 @@ pub const TARGETS: [Target; 27] = [
     ("replay_window", replay_window),
     ("sealed_value", sealed_value),
     ("selection", selection),
+    ("socket_request", socket_request),
     ("transport", transport),
     ("uapi_set", uapi_set),
 ];

@@ -33,6 +33,7 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
         "replay_window" => replay_window(),
         "sealed_value" => crate::sealed_value::seeds(),
         "selection" => crate::selection::seeds(),
+        "socket_request" => crate::socket_request::seeds(),
         "transport" => transport(),
         "uapi_set" => uapi_set(),
         _ => Vec::new(),

@@ -71,6 +71,7 @@ replay!(
     replay_window,
     sealed_value,
     selection,
+    socket_request,
     transport,
     uapi_set,
 );

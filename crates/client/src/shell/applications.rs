@@ -3,9 +3,9 @@
 use crate::status::{ApplicationsStatus, RefusedStatus, Status};
 use culvert_client_core::GuardRules;
 use culvert_host::{
-    ApplicationCgroups, ApplicationFirewall, ApplicationRules, CgroupWatch, FirewallWatch,
-    HostError, InterfaceName, PeerCredentials, PeerProcess, Refused, RepairPace, TableState,
-    remove_application_rules,
+    ApplicationCgroups, ApplicationFirewall, ApplicationRules, CgroupWatch, ErrorCode,
+    FirewallWatch, HostError, InterfaceName, PeerCredentials, PeerProcess, Refused, RepairPace,
+    SocketError, TableState, remove_application_rules,
 };
 use culvert_policy::ApplicationName;
 use std::collections::BTreeSet;
@@ -57,7 +57,7 @@ pub(crate) struct Joining {
 }
 
 /// The receiver of the state, or of the reason for a refusal.
-type Answer = oneshot::Sender<Result<Status, String>>;
+type Answer = oneshot::Sender<Result<Status, SocketError>>;
 
 /// The task that keeps the rules.
 pub(crate) struct FirewallHandle {
@@ -124,7 +124,8 @@ impl FirewallHandle {
                 let Err(mpsc::error::TrySendError::Full(Request::Join(_, joining))) = sent else {
                     return;
                 };
-                return refuse(*joining, "too many ask at once: try again".to_owned());
+                let error = ErrorCode::TooManyRequests.because("too many ask at once: try again");
+                return refuse(*joining, error);
             }
             Ok(name) => {
                 let known: Vec<&str> = known.iter().map(ApplicationName::as_str).collect();
@@ -141,7 +142,7 @@ impl FirewallHandle {
             }
             Err(error) => error.to_string(),
         };
-        refuse(joining, why);
+        refuse(joining, ErrorCode::UnknownApplication.because(why));
     }
 
     /// Answers with the state, once the counts of refused packets are in it.
@@ -167,9 +168,9 @@ impl FirewallHandle {
     }
 }
 
-fn refuse(joining: Joining, why: String) {
+fn refuse(joining: Joining, error: SocketError) {
     // The process that asked may be gone.
-    let _unheard = joining.answer.send(Err(why));
+    let _unheard = joining.answer.send(Err(error));
 }
 
 fn shown(refused: Refused) -> ApplicationsStatus {
@@ -409,12 +410,13 @@ impl FirewallActor {
 
     fn join(&mut self, application: ApplicationName, joining: Joining) {
         let Some(PeerCredentials { pid, uid, .. }) = joining.peer else {
-            return refuse(joining, "no other process asks".to_owned());
+            let error = ErrorCode::JoinFailed.because("no other process asks");
+            return refuse(joining, error);
         };
         let Some(process) = &joining.process else {
             let why = "the process that asks has ended, or is of another PID namespace";
             tracing::warn!(%application, pid, uid, "a process could not join: {why}");
-            return refuse(joining, why.to_owned());
+            return refuse(joining, ErrorCode::JoinFailed.because(why));
         };
         let joined = ApplicationCgroups::find().and_then(|it| it.join(&application, process));
         match &joined {
@@ -423,9 +425,8 @@ impl FirewallActor {
         }
         self.made.insert(application);
         let answer = joined.map(|()| joining.status);
-        let _unheard = joining
-            .answer
-            .send(answer.map_err(|error| error.to_string()));
+        let answer = answer.map_err(|error| ErrorCode::JoinFailed.because(error.to_string()));
+        let _unheard = joining.answer.send(answer);
     }
 
     async fn clear_installed(&mut self) -> Result<(), HostError> {

@@ -16,8 +16,8 @@ use crate::{ClientError, Enrolment, Observed, Request, SecretText, SettingsChang
 use culvert_base::BootTime;
 use culvert_client_core::{Approved, ChangedResources};
 use culvert_host::{
-    HostError, ResolverChoice, ResolverMode, Shutdown, StateDir, WatchRequest, notify_ready,
-    notify_status,
+    ErrorCode, HostError, ResolverChoice, ResolverMode, Shutdown, SocketError, StateDir,
+    WatchRequest, notify_ready, notify_status,
 };
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -274,12 +274,12 @@ impl<R: FnMut(&str) + Send> Service<R> {
     }
 
     /// Takes a request, and says where it leads; otherwise why it is not taken.
-    fn take_at_rest(&mut self, request: &Request, stand: &Stand) -> Result<Stand, String> {
+    fn take_at_rest(&mut self, request: &Request, stand: &Stand) -> Result<Stand, SocketError> {
         match request {
             Request::Status | Request::Watch(_) | Request::Ask(_) | Request::Log => {
                 return Ok(stand.clone());
             }
-            Request::Join(_) => return Err(NO_APPLICATIONS.to_owned()),
+            Request::Join(_) => return Err(ErrorCode::Down.because(NO_APPLICATIONS)),
             _ => {}
         }
         allows(&self.base, request)?;
@@ -362,11 +362,15 @@ impl<R: FnMut(&str) + Send> Service<R> {
 }
 
 /// Takes a command, and says where it leads; otherwise why it is not taken.
-fn take(persisted_state: Option<&mut PersistedState>, request: &Request) -> Result<Stand, String> {
-    let persisted_state = persisted_state.ok_or_else(|| ADMINISTRATORS.to_owned())?;
+fn take(
+    persisted_state: Option<&mut PersistedState>,
+    request: &Request,
+) -> Result<Stand, SocketError> {
+    let persisted_state =
+        persisted_state.ok_or_else(|| ErrorCode::ControlledByToken.because(ADMINISTRATORS))?;
     persisted_state
         .take(request)
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| error.code().because(error.to_string()))?;
     Ok(Stand::after(request, persisted_state.enrolment().is_some()))
 }
 
@@ -376,7 +380,8 @@ fn take_approved(
     approved: Approved,
 ) -> Result<Stand, String> {
     let token = SecretText::new(approved.token);
-    take(persisted_state, &Request::SignIn(SignIn::Token(token)))
+    let request = Request::SignIn(SignIn::Token(token));
+    take(persisted_state, &request).map_err(|error| error.text)
 }
 
 /// True for commands that leave a client that is up as it is.
@@ -400,20 +405,19 @@ fn rules_names_out(base: &Base) -> bool {
 }
 
 /// Checks that a command does not ask for more than the administrator's options leave open.
-fn allows(base: &Base, request: &Request) -> Result<(), String> {
+fn allows(base: &Base, request: &Request) -> Result<(), SocketError> {
     let wants_dns = matches!(
         request,
         Request::Settings(SettingsChange { dns: Some(true) })
     );
     match wants_dns && rules_names_out(base) {
-        true => {
-            Err("the client was started with `--dns off`: an administrator changes that".to_owned())
-        }
+        true => Err(ErrorCode::DnsOff
+            .because("the client was started with `--dns off`: an administrator changes that")),
         false => Ok(()),
     }
 }
 
-fn refuse(asked: StatusRequest, why: String) {
+fn refuse(asked: StatusRequest, why: SocketError) {
     let _unheard = asked.answer.send(Err(why));
 }
 
@@ -448,8 +452,8 @@ async fn answer_all(socket: &mut ServiceSocket, status: &Status) {
                 let _unheard = asked.answer.send(Ok(status.clone()));
             }
             (None, _) => {
-                let why = "it is going down: try again in a moment".to_owned();
-                let _unheard = asked.answer.send(Err(why));
+                let why = "it is going down: try again in a moment";
+                let _unheard = asked.answer.send(Err(ErrorCode::GoingDown.because(why)));
             }
         }
     }

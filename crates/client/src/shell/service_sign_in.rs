@@ -4,7 +4,9 @@ use super::base::Base;
 use super::device_sign_in::{DeviceSignIn, SignInEvent};
 use crate::status::{Control, ServiceStatus, SignInStatus};
 use crate::{Request, SignIn};
+use culvert_host::{ErrorCode, SocketError};
 use culvert_link::{LookUp, Way, check_url};
+use std::fmt;
 
 /// The sign-in, and the number of those that succeeded.
 #[derive(Debug)]
@@ -44,11 +46,13 @@ impl ServiceSignIn {
     ///
     /// # Errors
     /// The reason why it can't begin.
-    pub(super) fn take(&mut self, request: &Request) -> Result<(), String> {
+    pub(super) fn take(&mut self, request: &Request) -> Result<(), SocketError> {
         match request {
             Request::SignIn(SignIn::Portal(wanted)) => {
-                let portal = wanted.portal().map_err(|error| error.to_string())?;
-                check_url(&portal).map_err(|error| error.to_string())?;
+                let invalid =
+                    |why: &dyn fmt::Display| ErrorCode::InvalidPortal.because(why.to_string());
+                let portal = wanted.portal().map_err(|error| invalid(&error))?;
+                check_url(&portal).map_err(|error| invalid(&error))?;
                 tracing::info!(portal = portal.url, "a sign-in with a browser begins");
                 self.device.begin(portal);
             }

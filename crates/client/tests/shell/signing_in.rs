@@ -3,7 +3,7 @@
 use crate::portal::{DEADLINE, FakePortal, HttpSession, resource};
 use crate::scene::{Running, Scene};
 use culvert_client::status::{PortalState, ServiceState, SignInFailure, SignInStatus, Status};
-use culvert_client::{Mirror, PortalSignIn, Request, SecretText, SignIn, Watcher, ask};
+use culvert_client::{ErrorCode, Mirror, PortalSignIn, Request, SecretText, SignIn, Watcher, ask};
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 
@@ -245,7 +245,9 @@ fn urls_that_can_not_be_a_portals_are_refused_at_once() {
                 portal: portal.to_owned(),
                 certificate: certificate.map(str::to_owned),
             }));
-            let error = ask(client.socket(), request).await.unwrap_err().to_string();
+            let error = ask(client.socket(), request).await.unwrap_err();
+            assert_eq!(error.code(), Some(ErrorCode::InvalidPortal));
+            let error = error.to_string();
             assert!(
                 error.contains("a portal's URL") || error.contains("SHA-256"),
                 "{error}"
@@ -260,7 +262,9 @@ fn urls_that_can_not_be_a_portals_are_refused_at_once() {
         let status = client.until(|it| it.ready).await;
         assert!(!status.service.signs_in);
         for request in [sign_in(&portal), Request::CancelSignIn] {
-            let error = ask(client.socket(), request).await.unwrap_err().to_string();
+            let error = ask(client.socket(), request).await.unwrap_err();
+            assert_eq!(error.code(), Some(ErrorCode::ControlledByToken));
+            let error = error.to_string();
             assert!(error.contains("administrator's token"), "{error}");
         }
         client.stop().await;

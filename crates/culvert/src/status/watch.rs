@@ -7,7 +7,7 @@ use crate::visible::visible;
 use culvert_base::BootTime;
 use culvert_client::status::Status;
 use culvert_client::{
-    Differences, Mirror, StatusError, WatchError, WatchMessage, Watcher, ask_status,
+    Differences, ErrorCode, Mirror, StatusError, WatchError, WatchMessage, Watcher, ask_status,
 };
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 /// Interval between two attempts to reach a client that has ended.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Interval between two looks at a client that is older than `watch`.
+/// Interval between two looks at a program that does not know `watch`, such as an older client.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Moves a terminal's cursor to the top, and clears from there.
@@ -78,16 +78,13 @@ impl Watch {
             match watcher.next().await {
                 Ok(message) => self.take(message)?,
                 Err(WatchError::Unsupported) => return self.poll(socket).await,
-                Err(WatchError::Refused(text)) => {
-                    let text = format!("the client answers: {text}");
-                    return Err(Failure::new(Exit::Failed, text));
-                }
+                Err(error) if is_final(&error) => return Err(Failure::new(Exit::Failed, error)),
                 Err(error) => return Ok(error.to_string()),
             }
         }
     }
 
-    /// Follows a client that is older than `watch`.
+    /// Follows a program that does not know `watch`.
     async fn poll(&mut self, socket: &Path) -> Result<String, Failure> {
         self.known = None;
         loop {
@@ -110,8 +107,9 @@ impl Watch {
     /// Waits until a client answers again.
     async fn await_client(&self, socket: &Path) {
         while let Err(error) = ask_status(socket).await {
-            let answers = error.is_timeout() || matches!(error, StatusError::Refused { .. });
-            if answers {
+            let refuses = matches!(error, StatusError::Refused { .. });
+            let is_transient = error.code().is_some_and(ErrorCode::is_transient);
+            if error.is_timeout() || (refuses && !is_transient) {
                 return;
             }
             sleep(RETRY_INTERVAL).await;
@@ -137,6 +135,15 @@ impl Watch {
             false => format!("{table}\n"),
         };
         print(text.as_bytes())
+    }
+}
+
+/// True if the client would answer the same to the next attempt.
+fn is_final(error: &WatchError) -> bool {
+    match error {
+        WatchError::Refused(error) => !error.known_code().is_some_and(ErrorCode::is_transient),
+        WatchError::Unreadable(_) => true,
+        _ => false,
     }
 }
 

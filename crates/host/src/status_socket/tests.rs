@@ -1,6 +1,9 @@
 use super::*;
+use crate::MAX_TOKEN_FILE_BYTES;
 use crate::request_places::MAX_CONNECTIONS_PER_USER;
 use crate::watching::Watchers;
+use serde::{Deserialize, Serialize};
+use tokio::io::AsyncReadExt;
 
 fn form<S>(schema_version: u32) -> SocketForm<S> {
     SocketForm {
@@ -10,29 +13,61 @@ fn form<S>(schema_version: u32) -> SocketForm<S> {
     }
 }
 
+/// All that comes back for `bytes`, after which this end says nothing more.
+async fn answer_to(path: &Path, bytes: &[u8]) -> String {
+    let mut stream = UnixStream::connect(path).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
 #[tokio::test]
 async fn a_request_that_is_not_understood_says_how_to_ask() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("run/client.sock");
     let (requests, _received) = mpsc::channel::<StatusRequest<u8>>(1);
     let _socket = StatusSocket::bind(&path, form(1), requests, Watchers::new().door()).unwrap();
-    for (line, expected) in [
-        ("hello\n", "write a line"),
+    for (line, expected, code) in [
+        ("hello\n", "write a line", "not_a_request"),
         (
             "{\"schema_version\":9,\"request\":\"status\"}\n",
             "schema_version 9",
+            "schema_version",
         ),
         (
             "{\"schema_version\":1,\"request\":{\"ask\":\"web\"}}\n",
             "write a line",
+            "not_a_request",
         ),
     ] {
-        let mut stream = UnixStream::connect(&path).await.unwrap();
-        stream.write_all(line.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
+        let answer = answer_to(&path, line.as_bytes()).await;
         assert!(answer.contains(expected), "{answer}");
+        let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!(answer["code"], code, "{answer}");
     }
+}
+
+#[tokio::test]
+async fn a_request_that_is_too_long_hears_the_limit_and_a_silent_one_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("client.sock");
+    let (requests, _received) = mpsc::channel::<StatusRequest<u8, Command>>(1);
+    let _socket = StatusSocket::bind(&path, form(1), requests, Watchers::new().door()).unwrap();
+    let asked = answer_to(&path, &[b'x'; 5121]).await;
+    let expected = r#"{"error":"the request is longer than 5120 bytes, which is the limit","code":"request_too_long"}"#;
+    assert_eq!(asked, format!("{expected}\n"));
+    assert!(
+        answer_to(&path, &[b'x'; 5120])
+            .await
+            .contains("not_a_request")
+    );
+    assert_eq!(answer_to(&path, b"").await, "");
+    // The end of the request is never read.
+    let longer = Command::Say("x".repeat(1_000_000));
+    let asked = ask::<u8, Command>(&path, "client", 1, longer).await;
+    assert_eq!(asked.unwrap_err().code(), Some(ErrorCode::RequestTooLong));
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,7 +100,10 @@ async fn a_command_arrives_as_it_was_given_and_is_answered_or_refused() {
     for (command, expected) in [
         (Command::Status, Ok(7)),
         (Command::Say(longest), Ok(8)),
-        (Command::Say("no".to_owned()), Err("not now".to_owned())),
+        (
+            Command::Say("no".to_owned()),
+            Err(ErrorCode::SignedOut.because("not now")),
+        ),
     ] {
         let answering = async {
             let asked = received.recv().await.unwrap();
@@ -79,8 +117,9 @@ async fn a_command_arrives_as_it_was_given_and_is_answered_or_refused() {
         match expected {
             Ok(state) => assert_eq!(answered.unwrap(), state),
             Err(why) => {
-                let error = answered.unwrap_err().to_string();
-                assert_eq!(error, format!("the client answers: {why}"));
+                let error = answered.unwrap_err();
+                assert_eq!(error.to_string(), "the client answers: not now");
+                assert_eq!(error.code(), Some(why.code));
             }
         }
     }
@@ -122,9 +161,12 @@ async fn who_asks_is_answered_and_hears_of_another_version() {
     );
     assert_eq!(asked.unwrap(), [7, 8]);
     let asked = ask::<Vec<u8>, OnlyStatus>(&path, "gateway", 1, OnlyStatus::Status).await;
-    let error = asked.unwrap_err().to_string();
+    let error = asked.unwrap_err();
+    assert_eq!(error.code(), Some(ErrorCode::SchemaVersion));
     assert!(
-        error.starts_with("the gateway answers: schema_version 1"),
+        error
+            .to_string()
+            .starts_with("the gateway answers: schema_version 1"),
         "{error}"
     );
 }
@@ -148,9 +190,12 @@ async fn who_asks_is_answered_beside_silent_connections() {
     assert_eq!(asked.unwrap(), 7);
     silent.push(UnixStream::connect(&path).await.unwrap());
     let asked = ask::<u8, OnlyStatus>(&path, "client", 1, OnlyStatus::Status).await;
-    let error = asked.unwrap_err().to_string();
+    let error = asked.unwrap_err();
+    assert_eq!(error.code(), Some(ErrorCode::TooManyRequests));
     assert!(
-        error.contains("requests of this user are under way"),
+        error
+            .to_string()
+            .contains("requests of this user are under way"),
         "{error}"
     );
 }
@@ -169,8 +214,9 @@ async fn the_last_lines_of_the_log_are_told_if_there_are_any() {
         match ask_log(&path, "client", 1, Command::Log).await {
             Ok(lines) => assert_eq!((name, &*lines), ("with", &["INFO began".to_owned()][..])),
             Err(error) => {
-                assert!(
-                    name == "without" && error.to_string().contains("no lines"),
+                assert_eq!(
+                    (name, error.code()),
+                    ("without", Some(ErrorCode::NoLog)),
                     "{error}"
                 );
             }

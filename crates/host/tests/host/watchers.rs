@@ -1,14 +1,18 @@
 //! Watchers at a real socket, of a program that is played here.
 
 use culvert_host::{
-    MAX_WATCHERS_PER_USER, MIN_INTERVAL_MS, Observed, Request, StatusError, Update, Watch,
-    WatchRequest, WatchStream, ask, observe,
+    MAX_WATCHERS, MAX_WATCHERS_PER_USER, MIN_INTERVAL_MS, Observed, Request, StatusError, Update,
+    Watch, WatchRequest, WatchStream, ask, observe,
 };
+use rustix::process::Uid;
+use rustix::thread::set_thread_res_uid;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::fs::{Permissions, set_permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -105,6 +109,39 @@ async fn line(stream: &mut WatchStream) -> Option<Value> {
 
 async fn number(stream: &mut WatchStream) -> u64 {
     line(stream).await.unwrap()["sequence"].as_u64().unwrap()
+}
+
+/// A watcher of another user.
+struct OtherUser(BufReader<UnixStream>);
+
+impl OtherUser {
+    /// The kernel notes the user of the thread that connects.
+    async fn watch(path: &Path, uid: u32) -> Self {
+        let path = path.to_owned();
+        let connected = std::thread::spawn(move || {
+            let user = Uid::from_raw(uid);
+            set_thread_res_uid(user, user, user).unwrap();
+            std::os::unix::net::UnixStream::connect(path).unwrap()
+        });
+        let stream = connected.join().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let mut stream = UnixStream::from_std(stream).unwrap();
+        stream.write_all(WATCH.as_bytes()).await.unwrap();
+        Self(BufReader::new(stream))
+    }
+
+    async fn line(&mut self) -> Value {
+        let mut line = String::new();
+        self.0.read_line(&mut line).await.unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+}
+
+const WATCH: &str = "{\"schema_version\":1,\"request\":{\"watch\":{}}}\n";
+
+fn assert_has_no_place(line: &Value, reason: &str) {
+    assert_eq!(line["code"], "too_many_watchers", "{line}");
+    assert!(line["error"].as_str().unwrap().contains(reason), "{line}");
 }
 
 #[tokio::test]
@@ -205,41 +242,118 @@ async fn a_reader_that_never_reads_is_disconnected() {
 }
 
 #[tokio::test]
+async fn a_thousand_changes_cost_readers_that_do_not_read_one_message_each() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut program, _socket, path) = Program::start(&directory);
+    // More than a socket holds.
+    program.padding = 4 * 1024 * 1024;
+    let mut slow = Vec::new();
+    for _ in 0..MAX_WATCHERS_PER_USER {
+        slow.push(program.play(watch(&path, None)).await);
+    }
+    let readers = slow.len() as u64;
+    while program.pulled < readers {
+        program.play(sleep(Duration::from_millis(10))).await;
+    }
+    for _ in 0..10 {
+        for _ in 0..100 {
+            program.change();
+        }
+        // A watcher that could take a message would ask for one within this.
+        program
+            .play(sleep(Duration::from_millis(2 * MIN_INTERVAL_MS)))
+            .await;
+    }
+    assert_eq!(program.pulled, readers);
+}
+
+#[tokio::test]
 async fn a_thousand_watchers_leave_room_for_commands_and_are_told_so() {
     let directory = tempfile::tempdir().unwrap();
     let (mut program, _socket, path) = Program::start(&directory);
     let attempts = async {
-        let mut streams = Vec::new();
-        let (mut accepted, mut refused) = (0, 0);
+        let (mut accepted, mut refused) = (Vec::new(), Vec::new());
         for _ in 0..1_000 {
             let mut stream = watch(&path, None).await;
             let line = line(&mut stream).await.unwrap();
-            match line["code"].as_str() {
-                None => accepted += 1,
-                Some(code) => {
-                    assert_eq!(code, "too_many_watchers");
-                    assert!(
-                        line["error"].as_str().unwrap().contains("the limit"),
-                        "{line}"
-                    );
-                    refused += 1;
+            match line.get("code") {
+                None => accepted.push(stream),
+                Some(_) => {
+                    assert_has_no_place(&line, "4 programs of this user watch already");
+                    refused.push(stream);
                 }
             }
-            streams.push(stream);
         }
         let status = ask::<u64, Asked>(&path, "client", 1, Asked::Status).await;
         assert_eq!(status.unwrap(), 1);
         (accepted, refused)
     };
-    let (accepted, refused) = program.play(attempts).await;
-    assert_eq!(accepted, MAX_WATCHERS_PER_USER);
-    assert_eq!(refused, 1_000 - MAX_WATCHERS_PER_USER);
+    let (mut accepted, mut refused) = program.play(attempts).await;
+    assert_eq!(accepted.len(), MAX_WATCHERS_PER_USER);
+    assert_eq!(refused.len(), 1_000 - MAX_WATCHERS_PER_USER);
+    // No state was made for those who were refused, and nothing of them is left.
+    assert_eq!(program.pulled, accepted.len() as u64);
+    for stream in &mut refused {
+        assert_eq!(program.play(line(stream)).await, None);
+    }
+    program.change();
+    for stream in &mut accepted {
+        assert_eq!(program.play(number(stream)).await, 2);
+    }
     // Their places are free again.
+    drop(accepted);
     while program.observed.watchers().is_watched() {
         program.play(sleep(Duration::from_millis(10))).await;
     }
     let mut stream = program.play(watch(&path, None)).await;
-    assert_eq!(program.play(number(&mut stream)).await, 1);
+    assert_eq!(program.play(number(&mut stream)).await, 2);
+}
+
+#[tokio::test]
+async fn watchers_of_all_users_have_a_limit_that_holds_for_root_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut program, _socket, path) = Program::start(&directory);
+    set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+    set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
+    let users = MAX_WATCHERS / MAX_WATCHERS_PER_USER;
+    let mut accepted = Vec::new();
+    for uid in (60_001..).take(users) {
+        for _ in 0..MAX_WATCHERS_PER_USER {
+            let mut stream = program.play(OtherUser::watch(&path, uid)).await;
+            assert_eq!(program.play(stream.line()).await["sequence"], 1);
+            accepted.push(stream);
+        }
+        let mut stream = program.play(OtherUser::watch(&path, uid)).await;
+        let line = program.play(stream.line()).await;
+        assert_has_no_place(&line, "4 programs of this user watch already");
+    }
+    assert_eq!(accepted.len(), MAX_WATCHERS);
+    for uid in [0, 60_099] {
+        let mut stream = program.play(OtherUser::watch(&path, uid)).await;
+        let line = program.play(stream.line()).await;
+        assert_has_no_place(&line, "16 programs watch already");
+    }
+    assert_eq!(program.pulled, MAX_WATCHERS as u64);
+    program.change();
+    for stream in &mut accepted {
+        assert_eq!(program.play(stream.line()).await["sequence"], 2);
+    }
+    let status = program.play(ask::<u64, Asked>(&path, "client", 1, Asked::Status));
+    assert_eq!(status.await.unwrap(), 2);
+    // The place of one that leaves is for anybody.
+    drop(accepted.pop());
+    let come = async {
+        loop {
+            let mut stream = OtherUser::watch(&path, 60_099).await;
+            let line = stream.line().await;
+            if line["sequence"] == 2 {
+                return;
+            }
+            assert_has_no_place(&line, "16 programs watch already");
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    program.play(come).await;
 }
 
 #[tokio::test]
@@ -264,8 +378,7 @@ async fn a_watcher_that_writes_more_is_let_go() {
     let directory = tempfile::tempdir().unwrap();
     let (mut program, _socket, path) = Program::start(&directory);
     let mut stream = UnixStream::connect(&path).await.unwrap();
-    let request = "{\"schema_version\":1,\"request\":{\"watch\":{}}}\n";
-    stream.write_all(request.as_bytes()).await.unwrap();
+    stream.write_all(WATCH.as_bytes()).await.unwrap();
     while !program.observed.watchers().is_watched() {
         program.play(sleep(Duration::from_millis(10))).await;
     }

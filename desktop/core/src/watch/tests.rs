@@ -78,9 +78,18 @@ fn the_end_of_watching_has_a_reason() {
         error(r#"{"error":"unknown variant `watch`"}"#),
         WatchError::Unsupported
     );
+    // Of a service that knows other requests.
     assert_eq!(
-        error(r#"{"error":"schema_version 1 is not spoken here, but 3"}"#),
-        WatchError::Answer(AnswerError::Version(3))
+        error(r#"{"error":"write a line such as …","code":"not_a_request"}"#),
+        WatchError::Unsupported
+    );
+    for code in ["", r#","code":"schema_version""#] {
+        let line = format!(r#"{{"error":"schema_version 1 is not spoken here, but 3"{code}}}"#);
+        assert_eq!(error(&line), WatchError::Answer(AnswerError::Version(3)));
+    }
+    assert_eq!(
+        error(r#"{"error":"no","code":"not_permitted"}"#),
+        WatchError::Answer(AnswerError::NotPermitted("no".to_owned()))
     );
     assert_eq!(
         error(r#"{"error":"no","code":"later"}"#),

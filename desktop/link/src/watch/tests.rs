@@ -124,18 +124,24 @@ fn a_service_that_ends_is_away_at_once_and_found_again() {
 }
 
 #[test]
-fn an_older_service_is_polled() {
-    let case = Case::new();
-    let (mut stream, _) = case.accept();
-    say(&mut stream, r#"{"error":"unknown variant `watch`"}"#);
-    for name in ["a", "b"] {
-        let (mut stream, request) = case.accept();
-        assert!(request.contains("\"status\""), "{request}");
-        say(
-            &mut stream,
-            &format!(r#"{{"status":{{"schema_version":1,"name":"{name}"}}}}"#),
-        );
-        assert_eq!(case.wait_for_name(name).len(), 1);
+fn a_service_that_does_not_know_watching_is_polled() {
+    for refusal in [
+        // Older than codes.
+        r#"{"error":"unknown variant `watch`"}"#,
+        r#"{"error":"write a line such as …","code":"not_a_request"}"#,
+    ] {
+        let case = Case::new();
+        let (mut stream, _) = case.accept();
+        say(&mut stream, refusal);
+        for name in ["a", "b"] {
+            let (mut stream, request) = case.accept();
+            assert!(request.contains("\"status\""), "{request}");
+            say(
+                &mut stream,
+                &format!(r#"{{"status":{{"schema_version":1,"name":"{name}"}}}}"#),
+            );
+            assert_eq!(case.wait_for_name(name).len(), 1);
+        }
     }
 }
 
@@ -154,16 +160,18 @@ fn too_many_watchers_are_no_fault() {
 
 #[test]
 fn a_service_of_another_form_says_which() {
-    let case = Case::new();
-    let (mut stream, _) = case.accept();
-    let refusal = r#"{"error":"schema_version 1 is not spoken here, but 3"}"#;
-    say(&mut stream, refusal);
-    let came = case.wait(|contact| *contact == Contact::OtherVersion(3));
-    assert_eq!(came.len(), 1);
-    assert!(!Phase::of(&came[0]).shows_resources());
-    let mut stream = case.accept_until("watch", refusal);
-    say(&mut stream, &whole(1, "updated"));
-    case.wait_for_name("updated");
+    for code in ["", r#","code":"schema_version""#] {
+        let case = Case::new();
+        let (mut stream, _) = case.accept();
+        let refusal = format!(r#"{{"error":"schema_version 1 is not spoken here, but 3"{code}}}"#);
+        say(&mut stream, &refusal);
+        let came = case.wait(|contact| *contact == Contact::OtherVersion(3));
+        assert_eq!(came.len(), 1);
+        assert!(!Phase::of(&came[0]).shows_resources());
+        let mut stream = case.accept_until("watch", &refusal);
+        say(&mut stream, &whole(1, "updated"));
+        case.wait_for_name("updated");
+    }
 }
 
 #[test]
@@ -186,7 +194,10 @@ fn a_command_passes_while_the_service_is_watched() {
     assert!(case.link.as_ref().unwrap().send(Request::Up));
     let (mut stream, request) = case.accept();
     assert!(request.contains("\"up\""), "{request}");
-    say(&mut stream, r#"{"error":"ada is no member"}"#);
+    say(
+        &mut stream,
+        r#"{"error":"ada is no member","code":"not_permitted"}"#,
+    );
     assert!(case.link.as_ref().unwrap().send(Request::Log));
     let (mut stream, _) = case.accept();
     say(&mut stream, r#"{"log":["one","two"]}"#);
