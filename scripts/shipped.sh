@@ -28,7 +28,7 @@ export CARGO_BUILD_BUILD_DIR=$CARGO_TARGET_DIR
 . packaging/build-env.sh
 
 host=$(rustc -vV | sed -n 's/^host: //p')
-[ "$kind" = dynamic ] || RUSTFLAGS+=" -C target-feature=+crt-static"
+[ "$kind" != static ] || RUSTFLAGS+=" -C target-feature=+crt-static"
 # With --target the flags are for the program alone, so that both kinds share macros and build scripts.
 cargo build --release --locked --manifest-path "$manifest" -p "$package" --target "$host" >&2
 program=$CARGO_TARGET_DIR/$kind/$package

@@ -109,6 +109,23 @@ crates_by_link() (
 expect "crates that are reached by a symbolic link are called by their own directory" \
     0 "crates: $(realpath "${CARGO_HOME:-$HOME/.cargo}")" crates_by_link
 
+# A cargo that builds nothing, and tells by its status which kind of linking it was asked for.
+mkdir "$work/no-cargo"
+cat >"$work/no-cargo/cargo" <<'SH'
+#!/bin/sh
+echo "cargo $*"
+case $RUSTFLAGS in *crt-static*) exit 3 ;; esac
+exit 4
+SH
+chmod +x "$work/no-cargo/cargo"
+shipped() { PATH=$work/no-cargo:$PATH CARGO_TARGET_DIR=$work/shipped scripts/shipped.sh "$1"; }
+expect "the static program is linked with nothing" \
+    3 "--manifest-path Cargo.toml -p culvert " shipped static
+expect "the packaged program is linked with libraries" \
+    4 "--manifest-path Cargo.toml -p culvert " shipped dynamic
+expect "and so is the window, of its own workspace" \
+    4 "--manifest-path desktop/Cargo.toml -p culvert-desktop " shipped desktop
+
 make_program "$work/plain"
 build "$work/plain" "$work/plain/target" /dev/null
 expect "a build without the flags has paths, and is refused" \
