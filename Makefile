@@ -20,6 +20,7 @@ TARGETS ?=
 MUTANTS ?= session
 
 target_dir := $(or $(CARGO_TARGET_DIR),target)
+desktop_target_dir := $(or $(CARGO_TARGET_DIR),desktop/target)
 
 # A benchmark takes the release build, although another may be newer.
 BENCH_RUN = CULVERT_BIN="$${CULVERT_BIN:-$$(realpath $(target_dir)/release/culvert)}" cargo run --release -p culvert-bench --
@@ -54,7 +55,7 @@ test-desktop-lab: setup ## The window of people at a Debian machine, with servic
 	CULVERT_BIN="$$(realpath $(target_dir)/debug/culvert)" cargo test --workspace --test desktop -- --nocapture --test-threads 2
 
 bench-desktop: desktop ## Processor time, memory and times of the window with 10,000 resources, under Xvfb
-	@CULVERT_DESKTOP=$(CURDIR)/desktop/target/release/culvert-desktop desktop/tests/window.sh --bench
+	@CULVERT_DESKTOP=$(abspath $(desktop_target_dir))/release/culvert-desktop desktop/tests/window.sh --bench
 
 lint-desktop: # Of the window, what needs no GTK: its default members
 	cargo clippy --quiet --locked --manifest-path desktop/Cargo.toml --all-targets -- -D warnings
@@ -101,7 +102,7 @@ packages-arm64: setup ## Debian packages for arm64 of the release build, into ta
 packages-desktop: setup ## The Debian package of the window of the release build, into target/debian
 	@scripts/setup.sh desktop
 	cargo build --release --locked --manifest-path desktop/Cargo.toml --workspace
-	@packaging/build-desktop desktop/target/release/culvert-desktop $(target_dir)/debian
+	@packaging/build-desktop $(desktop_target_dir)/release/culvert-desktop $(target_dir)/debian
 
 packages-desktop-arm64: setup ## The same for arm64, with GTK for arm64 from Debian
 	@program=$$(scripts/arm64.sh build-desktop release) && \
@@ -116,7 +117,7 @@ static: setup ## One program that needs no library of its machine, into target/s
 release: ## Everything that is released, signed, into target/release-VERSION: VERSION=0.1.0 SIGNING_KEY=~/.ssh/culvert-release
 	@scripts/release.sh "$(VERSION)" "$(SIGNING_KEY)"
 
-reproducible: ## Build all of that twice, in two places, and compare (four release builds: about an hour)
+reproducible: ## Build all of that twice, in two places, and compare (six release builds: over an hour)
 	@scripts/reproducible.sh
 
 bench: setup ## Culvert, its peers and the bare link side by side (root; about 25 minutes)

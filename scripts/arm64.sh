@@ -96,7 +96,7 @@ if [ "$what" = build-desktop ]; then
         export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS="-Clink-arg=--sysroot=$root -Clink-arg=-Wl,-rpath-link,$libraries"
     fi
     cargo build --locked --target $target --profile "$profile" --manifest-path desktop/Cargo.toml --workspace >&2
-    echo "desktop/target/$target/$directory/culvert-desktop"
+    echo "${CARGO_TARGET_DIR:-desktop/target}/$target/$directory/culvert-desktop"
     exit
 fi
 cargo build --locked --target $target --profile "$profile" --package culvert >&2

@@ -2,10 +2,10 @@
 # Makes a release: everything of packaging/artifacts, SHA256SUMS and its signature, in target/release-VERSION.
 # docs/releasing.md has the whole procedure.
 #
-# usage: scripts/release.sh VERSION SIGNING_KEY [DYNAMIC STATIC]
-#   VERSION          that of Cargo.toml, CHANGELOG.md and the Compose files
-#   SIGNING_KEY      an OpenSSH private key, or the public key of one that an agent or a token holds
-#   DYNAMIC, STATIC  programs that are built already, for tests; the release says so
+# usage: scripts/release.sh VERSION SIGNING_KEY [DYNAMIC STATIC WINDOW]
+#   VERSION                  that of both Cargo.toml, CHANGELOG.md and the Compose files
+#   SIGNING_KEY              an OpenSSH private key, or the public key of one that an agent or a token holds
+#   DYNAMIC, STATIC, WINDOW  programs that are built already, for tests; the release says so
 #
 # Exit status: 0 it is made and verified; 1 something is missing or wrong, as one line says; 2 wrong use.
 set -eu
@@ -45,7 +45,12 @@ ssh-keygen openssh-client
 sha256sum coreutils
 TOOLS
     command -v cargo >/dev/null || die "Rust is missing: install it from https://rustup.rs/"
+    [ -z "$builds" ] || pkg-config --exists 'gtk4 >= 4.8' 'libadwaita-1 >= 1.2' 2>/dev/null ||
+        die "GTK 4.8 or libadwaita 1.2 is missing: apt-get install pkg-config libgtk-4-dev libadwaita-1-dev"
 }
+
+# Given programs are for tests, which run on any system: there it is a warning.
+check_system() { packaging/check-system || [ -z "$builds" ] || exit 1; }
 
 check_tree() {
     [ -z "$(git status --porcelain)" ] || die "the tree differs from its commit: commit or remove what git status shows"
@@ -56,6 +61,8 @@ check_version() {
     [[ $version =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]] || die "the version $version is not of the form 1.2.3"
     wanted=$(packaging/version)
     [ "$wanted" = "$version" ] || die "Cargo.toml has the version $wanted, not $version"
+    wanted=$(packaging/version desktop/Cargo.toml)
+    [ "$wanted" = "$version" ] || die "desktop/Cargo.toml has the version $wanted, not $version"
     [ "$changes" = "$version" ] || die "the newest section of CHANGELOG.md is ${changes:-none}, not $version"
     [ "$image" = "$version" ] || die "packaging/container/compose*.yaml have the image version $image, not $version"
     local tagged
@@ -77,9 +84,12 @@ check_key() {
 
 public_key() { ssh-keygen -y -f "$key" 2>/dev/null || cat "$key"; }
 
-[ $# = 2 ] || [ $# = 4 ] || wrong_use
+[ $# = 2 ] || [ $# = 5 ] || wrong_use
 [ -n "$1" ] && [ -n "$2" ] || wrong_use
 version=$1 key=$(cd "$call" && realpath -m "$2")
+# Empty if the programs are given.
+builds=$([ $# = 5 ] || echo yes)
+check_system
 check_tools
 check_tree
 check_version
@@ -102,5 +112,8 @@ trap 'rm -f "$signers"' EXIT
 echo "$namespace namespaces=\"$namespace\" $(public_key | cut -d ' ' -f 1,2)" >"$signers"
 scripts/verify-release.sh "$unfinished" "$signers"
 mv "$unfinished" "$out"
+for architecture in amd64 arm64; do
+    compgen -G "$out/culvert_*_$architecture.deb" >/dev/null || echo "release: it has no packages for $architecture"
+done
 echo "release: $out. Its key, as packaging/allowed_signers has it:"
 cat "$signers"

@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
 # Builds everything that a release consists of twice, in two clones of this commit with other paths, and under another
-# umask, locale, time zone, home and number of processors. Compares all files. Takes two release builds of both programs.
+# umask, locale, time zone, home and number of processors. Compares all files. Takes two release builds of each program.
 #
-# usage: scripts/reproducible.sh [DYNAMIC STATIC]
-#   DYNAMIC, STATIC  programs that are built already: then only what is made of them is compared
+# usage: scripts/reproducible.sh [DYNAMIC STATIC [WINDOW]]
+#   DYNAMIC, STATIC, WINDOW  programs that are built already: of them, only what is made of them is compared
 #
 # Exit status: 0 they are the same; 1 they differ, as is shown, or something can't be built.
 set -eu
 cd "$(dirname "$0")/.."
 export PATH=$PATH:$HOME/.cargo/bin:/usr/sbin:/sbin
 programs=()
-[ $# = 0 ] || programs=("$(realpath "$1")" "$(realpath "$2")")
+for program in "$@"; do
+    programs+=("$(realpath "$program")")
+done
 [ -z "$(git status --porcelain)" ] || echo "reproducible: what is not committed is not built" >&2
 commit=$(git rev-parse HEAD)
 
@@ -31,7 +33,7 @@ build() { # build DIRECTORY VARIABLE=VALUE…
 
 first=(TZ=UTC LC_ALL=C)
 second=(TZ=Asia/Kathmandu LC_ALL=C.UTF-8 DEB_BUILD_OPTIONS="${DEB_BUILD_OPTIONS:-} parallel=1")
-if [ $# = 0 ]; then
+if [ $# -lt 3 ]; then
     # The same crates in another directory: a symbolic link to this one would be resolved.
     mkdir -p "$work/home/crates"
     for part in config config.toml registry; do

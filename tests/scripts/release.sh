@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests scripts/release.sh and scripts/verify-release.sh on a copy of this tree, with a program that is built already:
-# $CULVERT_BIN, or target/debug/culvert, which is built where it is missing.
+# $CULVERT_BIN, or target/debug/culvert, which is built where it is missing. Needs root, for mounts of its own.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=tests/scripts/lib.sh
@@ -16,6 +16,9 @@ strip -o "$work/dynamic" "$program"
 # The static program takes a release build. Nothing here depends on what it does.
 printf '#include <stdio.h>\nint main(void) { puts("culvert 0.1.0"); return 0; }\n' >"$work/static.c"
 cc -g -static -o "$work/static" "$work/static.c"
+# Nor on the window, whose build takes GTK: the package declares what it needs of that.
+printf '#include <stdio.h>\nint main(void) { puts("culvert-desktop 0.1.0"); return 0; }\n' >"$work/window.c"
+cc -g -o "$work/window" "$work/window.c"
 # Time matters more than size.
 export CULVERT_DEB_OPTIONS=-Znone DEB_BUILD_OPTIONS=nostrip
 
@@ -63,7 +66,13 @@ mkdir "$tree/target"
 ln -s "$CARGO_TARGET_DIR/tools" "$tree/target/tools"
 
 release() { # release VERSION KEY
-    CARGO_TARGET_DIR=$work/target "$tree/scripts/release.sh" "$1" "$2" "$work/dynamic" "$work/static"
+    CARGO_TARGET_DIR=$work/target "$tree/scripts/release.sh" "$1" "$2" "$work/dynamic" "$work/static" "$work/window"
+}
+# As one that builds its programs: it ends at the audit, if nothing refuses it before.
+building=(env ADVISORY_DB="$work/no-advisories" CARGO_TARGET_DIR="$work/target" "$tree/scripts/release.sh" "$version" "$work/key")
+on_debian() { # on_debian VERSION COMMAND…
+    printf 'PRETTY_NAME="Debian GNU/Linux %s"\nID=debian\nVERSION_ID="%s"\n' "$1" "$1" >"$work/debian-$1"
+    unshare --mount sh -c 'mount --bind "$0" /etc/os-release && exec "$@"' "$work/debian-$1" "${@:2}"
 }
 
 expect "no version is wrong use" \
@@ -78,6 +87,11 @@ expect "a public key without its agent can't sign" \
     1 "cannot sign: is its agent running" release "$version" "$work/no-agent.pub"
 expect "another version than that of Cargo.toml is refused" \
     1 "release: Cargo.toml has the version $version, not 9.9.9" release 9.9.9 "$work/key"
+sed -i 's/^version = ".*"/version = "0.0.9"/' "$tree/desktop/Cargo.toml"
+commit desktop
+expect "a window of another version is refused" \
+    1 "release: desktop/Cargo.toml has the version 0.0.9, not $version" release "$version" "$work/key"
+git -C "$tree" reset --quiet --hard HEAD~1
 expect "a version of another form is refused" \
     1 "is not of the form 1.2.3" release 1.2 "$work/key"
 touch "$tree/stray"
@@ -95,6 +109,16 @@ without() { # without PROGRAM COMMAND…
 }
 expect "a tool that is missing is named with its package" \
     1 "release: the program dh is missing: apt-get install debhelper" without dh release "$version" "$work/key"
+
+expect "a newer system than the packages are for is refused" \
+    1 "a release is built on Debian 12, the oldest that its packages are for; this is Debian GNU/Linux 13" \
+    on_debian 13 "${building[@]}"
+mkdir "$work/no-gtk"
+printf '#!/bin/sh\nexit 1\n' >"$work/no-gtk/pkg-config"
+chmod +x "$work/no-gtk/pkg-config"
+expect "a machine without GTK is told so before anything is built" \
+    1 "release: GTK 4.8 or libadwaita 1.2 is missing: apt-get install pkg-config libgtk-4-dev libadwaita-1-dev" \
+    on_debian 12 env PATH="$work/no-gtk:$PATH" "${building[@]}"
 
 sed -i "0,/^## $version/s//## Unreleased/" "$tree/CHANGELOG.md"
 commit unreleased
@@ -122,7 +146,10 @@ expect "none of them left a release" \
 
 out=$work/target/release-$version
 expect "a release is made and verified" \
-    0 "verified: 10 files, signed by culvert-release" release "$version" "$work/key"
+    0 "verified: 12 files, signed by culvert-release" release "$version" "$work/key"
+cp "$work/said" "$work/release-said"
+expect "it says which packages it does not have" \
+    0 "release: it has no packages for " cat "$work/release-said"
 # Without one, all else fails too, and says nothing.
 [ -d "$out" ] || finish release
 bill=$out/culvert-$version.cdx.json
@@ -130,6 +157,18 @@ expect "its bill of materials is valid CycloneDX" \
     0 "" scripts/lint-sbom.sh "$bill"
 expect "and names the libraries in C" \
     0 '"cpe:2.3:a:sqlite:sqlite:3.' grep cpe "$bill"
+bill=$out/culvert-desktop-$version.cdx.json
+expect "the window has a bill of materials of its own, which is valid too" \
+    0 "" scripts/lint-sbom.sh "$bill"
+expect "and names the crates of its own lock file" \
+    0 '"purl": "pkg:cargo/gtk4@' grep gtk4@ "$bill"
+window=culvert-desktop_$version-1_$(dpkg --print-architecture).deb
+expect "the package of the window is released" \
+    0 "$window" grep -F "$window" "$out/SHA256SUMS"
+expect "it needs the client of this release, GTK and libadwaita" \
+    0 "culvert-client (>= $version), libgtk-4-1 (>= 4.8), libadwaita-1-0 (>= 1.2)" dpkg-deb --field "$out/$window" Depends
+expect "the note of the build names the architecture of the packages" \
+    0 "packages-for: $(dpkg --print-architecture)" cat "$out/culvert-$version.buildinfo"
 expect "the program has its debug information apart" \
     0 "culvert-$version-linux-$(uname -m).debug" readelf --string-dump=.gnu_debuglink \
     "$out/culvert-$version-linux-$(uname -m)"
@@ -148,7 +187,7 @@ file = open(sys.argv[1], "r+b"); data = bytearray(file.read()); data[len(data) /
 }
 fresh_copy
 expect "a release is verified by its public key" \
-    0 "verified: 10 files, signed by culvert-release" verify
+    0 "verified: 12 files, signed by culvert-release" verify
 for path in "$out"/*; do
     file=$(basename "$path")
     fresh_copy
@@ -159,7 +198,7 @@ fresh_copy
 rm "$copy"/*.deb
 expect "some files alone are verified, and how many are missing is said" \
     0 "of the release are not here" verify
-rm "$copy"/culvert-"$version"*
+rm "$copy"/culvert-*
 expect "no file at all is not verified" 1 "has no file of a release" verify
 fresh_copy
 touch "$copy/culvert-extra"
@@ -177,5 +216,5 @@ ssh-keygen -Y sign -q -f "$work/key" -n message "$copy/SHA256SUMS"
 expect "a signature for another purpose is refused" 1 "verify-release: " verify
 
 expect "what is made of given programs is the same in another directory, umask, locale and time zone" \
-    0 "same: " env CARGO_TARGET_DIR="$work/target" "$tree/scripts/reproducible.sh" "$work/dynamic" "$work/static"
+    0 "$window" env CARGO_TARGET_DIR="$work/target" "$tree/scripts/reproducible.sh" "$work/dynamic" "$work/static" "$work/window"
 finish release

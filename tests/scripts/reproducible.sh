@@ -46,6 +46,9 @@ fn main() {
     assert!(arguments.len() < 2, "{}", arguments[1]);
 }
 RUST
+    # A second workspace in a directory of the first, as the window is.
+    mkdir "$1/window"
+    cp -r "$1/src" "$1/build.rs" "$1/Cargo.toml" "$1/window/"
     git -C "$1" init --quiet
     git -C "$1" add .
     GIT_AUTHOR_DATE="1800000000 +0000" GIT_COMMITTER_DATE="1800000000 +0000" git -C "$1" -c user.name=t \
@@ -53,19 +56,19 @@ RUST
 }
 
 # What env!("GENERATED") holds is in the program's text only while it is built: include! takes it apart.
-build() { # build DIRECTORY TARGET_DIR ENVIRONMENT_FILE
+build() { # build DIRECTORY TARGET_DIR ENVIRONMENT_FILE [MANIFEST NAME]: the program is DIRECTORY.NAME
     (
         cd "$1" || exit 1
         export CARGO_TARGET_DIR=$2
         # shellcheck source=/dev/null
         . "$3"
-        cargo build --quiet --offline --target "$(rustc -vV | sed -n 's/^host: //p')"
+        cargo build --quiet --offline --manifest-path "${4:-Cargo.toml}" --target "$(rustc -vV | sed -n 's/^host: //p')"
     )
-    cp "$2/$(rustc -vV | sed -n 's/^host: //p')/debug/small" "$1.program"
+    cp "$2/$(rustc -vV | sed -n 's/^host: //p')/debug/small" "$1.${5:-program}"
 }
 
 check_paths() { # check_paths DIRECTORY TARGET_DIR
-    CARGO_TARGET_DIR=$2 "$1/packaging/check-paths" "$1.program"
+    CARGO_TARGET_DIR=$2 "$1/packaging/check-paths" "$1.${3:-program}"
 }
 
 make_program "$work/one"
@@ -81,6 +84,12 @@ expect "two builds in two directories are the same" \
     0 "" cmp "$work/one.program" "$work/a-second/below.program"
 expect "so is one in a directory below a symbolic link" \
     0 "" cmp "$work/one.program" "$work/link/below.program"
+build "$work/one" "$work/one/target" packaging/build-env.sh window/Cargo.toml window
+(umask 077 && build "$work/a-second/below" "$work/elsewhere" packaging/build-env.sh window/Cargo.toml window)
+expect "and so is the program of a workspace in a directory of each" \
+    0 "" cmp "$work/one.window" "$work/a-second/below.window"
+expect "which has no path of this machine either" \
+    0 "" check_paths "$work/one" "$work/one/target" window
 expect "the build has no path of this machine" \
     0 "" check_paths "$work/one" "$work/one/target"
 expect "it says its own paths by other names" \
@@ -99,6 +108,23 @@ crates_by_link() (
 )
 expect "crates that are reached by a symbolic link are called by their own directory" \
     0 "crates: $(realpath "${CARGO_HOME:-$HOME/.cargo}")" crates_by_link
+
+# A cargo that builds nothing, and tells by its status which kind of linking it was asked for.
+mkdir "$work/no-cargo"
+cat >"$work/no-cargo/cargo" <<'SH'
+#!/bin/sh
+echo "cargo $*"
+case $RUSTFLAGS in *crt-static*) exit 3 ;; esac
+exit 4
+SH
+chmod +x "$work/no-cargo/cargo"
+shipped() { PATH=$work/no-cargo:$PATH CARGO_TARGET_DIR=$work/shipped scripts/shipped.sh "$1"; }
+expect "the static program is linked with nothing" \
+    3 "--manifest-path Cargo.toml -p culvert " shipped static
+expect "the packaged program is linked with libraries" \
+    4 "--manifest-path Cargo.toml -p culvert " shipped dynamic
+expect "and so is the window, of its own workspace" \
+    4 "--manifest-path desktop/Cargo.toml -p culvert-desktop " shipped desktop
 
 make_program "$work/plain"
 build "$work/plain" "$work/plain/target" /dev/null

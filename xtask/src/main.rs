@@ -24,7 +24,7 @@ mod vocabulary;
 
 use anyhow::{Context, Result};
 use circles::Circles;
-use clap::Parser;
+use clap::{Args, Parser};
 use metadata::Workspace;
 use prose::Texts;
 use std::io::Write;
@@ -81,17 +81,15 @@ enum Command {
         /// The platform that it is built for.
         #[arg(long, default_value = metadata::TARGET)]
         target: String,
-        /// The program, by its package.
-        #[arg(long, default_value = "culvert")]
-        program: String,
-        /// The manifest of its workspace.
-        #[arg(long, default_value = "Cargo.toml")]
-        manifest: PathBuf,
+        #[command(flatten)]
+        of: Program,
     },
     /// Print the bill of materials of the program (CycloneDX).
     Sbom {
         /// Its date, such as 2026-01-31T12:00:00Z.
         timestamp: String,
+        #[command(flatten)]
+        of: Program,
     },
     /// Write the source of the documentation site.
     Site {
@@ -114,6 +112,17 @@ fn main() -> Result<ExitCode> {
             ExitCode::FAILURE
         }
     })
+}
+
+/// A program that is shipped.
+#[derive(Debug, Args)]
+struct Program {
+    /// The program, by its package.
+    #[arg(long, default_value = "culvert")]
+    program: String,
+    /// The manifest of its workspace.
+    #[arg(long, default_value = "Cargo.toml")]
+    manifest: PathBuf,
 }
 
 /// Returns the problems that a check has found.
@@ -139,23 +148,16 @@ fn run(command: Command, root: &Path) -> Result<Vec<String>> {
         Command::Pure => print(&layering::PURE.map(|name| format!("{name}\n")).concat()),
         Command::Promises { words } => promises::run(root, &words),
         Command::Mutants { what } => mutants::run(root, &what),
-        Command::Licences {
-            target,
-            program,
-            manifest,
-        } => {
+        Command::Licences { target, of } => {
             let texts = root.join("packaging/licences");
-            let metadata = metadata::of_target(&target, &root.join(manifest))?;
-            print(&licences::write(&metadata, &program, &texts)?)
+            let metadata = metadata::of_target(&target, &root.join(of.manifest))?;
+            print(&licences::write(&metadata, &of.program, &texts)?)
         }
-        Command::Sbom { timestamp } => {
-            let lock = std::fs::read_to_string(root.join("Cargo.lock"))?;
-            print(&sbom::write(
-                &metadata::of_target(metadata::TARGET, &root.join("Cargo.toml"))?,
-                "culvert",
-                &lock,
-                &timestamp,
-            )?)
+        Command::Sbom { timestamp, of } => {
+            let manifest = root.join(of.manifest);
+            let lock = std::fs::read_to_string(manifest.with_file_name("Cargo.lock"))?;
+            let metadata = metadata::of_target(metadata::TARGET, &manifest)?;
+            print(&sbom::write(&metadata, &of.program, &lock, &timestamp)?)
         }
         Command::Site { program, out } => {
             site::stage(root, &program, &out)?;
