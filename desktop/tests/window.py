@@ -500,6 +500,14 @@ class Tray:
         return self.call("/StatusNotifierItem", "org.freedesktop.DBus.Properties", "Get", "(ss)",
                          "org.kde.StatusNotifierItem", name)[0]
 
+    def pixels(self, name="IconPixmap"):
+        """The pixels of the icon in each size: alpha, red, green and blue."""
+        sizes = {}
+        for width, height, data in self.property(name):
+            assert width == height and len(data) == 4 * width * height, (width, height, len(data))
+            sizes[width] = [tuple(data[at:at + 4]) for at in range(0, len(data), 4)]
+        return sizes
+
     def menu(self):
         """The label of each entry, with its number."""
         _, (_, _, entries) = self.call("/MenuBar", "com.canonical.dbusmenu", "GetLayout", "(iias)", 0, -1, [])
@@ -544,6 +552,61 @@ def the_tray():
             window.sees("Customer database")
             tray.click("Quit")
             window.process.wait(harness.LIMIT)
+        finally:
+            tray.process.kill()
+            tray.process.wait()
+
+
+def draw_pixels(states):
+    """A picture of the icon in each state and size, on a light panel and a dark one."""
+    rows = []
+    for panel in [(250, 250, 250), (30, 30, 30)]:
+        for sizes in states.values():
+            for y in range(52):
+                row = []
+                for size, pixels in sizes.items():
+                    for x in range(size + 4):
+                        alpha, *colours = pixels[y * size + x] if x < size and y < size else (0, 0, 0, 0)
+                        row += [(colour * alpha + behind * (255 - alpha)) // 255 for colour, behind in zip(colours, panel)]
+                rows.append(bytes(row))
+    path = pathlib.Path(PICTURES, "tray.ppm")
+    path.write_bytes(b"P6 %d %d 255\n" % (len(rows[0]) // 3, len(rows)) + b"".join(rows))
+    subprocess.run(["convert", path, "-scale", "300%", path.with_suffix(".png")], check=True)
+    path.unlink()
+
+
+def the_tray_has_pixels():
+    """A tray that draws no icons of the theme gets the icon of each state in each size, and hears of a new one."""
+    tray, heard = Tray(), []
+    states = [("Disconnected", statuses.off("down")), ("Connected to portal.example.com", statuses.status()),
+              ("The portal does not answer", statuses.portal_away()), ("Sign in to begin", statuses.off("signed_out")),
+              ("The portal refuses this computer", statuses.off("refused", {"code": "denied", "text": "revoked"}))]
+    with Case(states[0][1], "--hidden") as (service, window):
+        try:
+            harness.wait("the window's first question", lambda: service.watched)
+            tray.start()
+            harness.wait("the item", lambda: tray.items)
+            tray.bus.signal_subscribe(tray.items[0], "org.kde.StatusNotifierItem", "NewIcon", "/StatusNotifierItem", None,
+                                      Gio.DBusSignalFlags.NONE, lambda *_: heard.append(True))
+            seen = {}
+            for title, state in states:
+                heard.clear()
+                service.answer = state
+                harness.wait("the state", lambda: tray.property("Title") == title)
+                if seen:
+                    harness.wait("NewIcon", lambda: GLib.MainContext.default().iteration(False) or heard)
+                sizes = tray.pixels()
+                assert list(sizes) == [16, 22, 24, 32, 48], list(sizes)
+                assert tray.pixels("AttentionIconPixmap") == sizes
+                for size, pixels in sizes.items():
+                    assert pixels[0][0] < 64, f"{title}, {size}: the corner is not transparent: {pixels[0]}"
+                    opaque = [colours for alpha, *colours in pixels if alpha == 255]
+                    assert len(opaque) > size * size * 3 // 4, f"{title}, {size}: {len(opaque)} pixels are opaque"
+                    light = [colours for colours in opaque if min(colours) > 200]
+                    assert size * size // 50 < len(light) < size * size // 2, f"{title}, {size}: {len(light)} are light"
+                assert sizes not in seen.values(), f"{title} looks like another state"
+                seen[title] = sizes
+            draw_pixels(seen)
         finally:
             tray.process.kill()
             tray.process.wait()

@@ -6,6 +6,7 @@ mod diagnostics;
 mod dialogs;
 mod gateways;
 mod headline;
+mod pixmap;
 mod preferences;
 mod resources;
 mod row;
