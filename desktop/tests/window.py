@@ -225,6 +225,38 @@ def access_that_ends_leaves_a_trace():
         window.sees("wiki.corp.example")
 
 
+def access_that_ends_unseen_leaves_a_trace():
+    """A resource that goes while the client is down, or the service away, is there as ended when the list is back. Another
+    account sees nothing of it."""
+    state = statuses.status()
+    without = lambda *names: {**state, "resources": [r for r in state["resources"] if r["name"] not in names]}  # noqa: E731
+    with Case(state) as (service, window):
+        window.sees("db.corp.example, Granted")
+        service.answer = statuses.off("down")
+        window.sees("Disconnected")
+        service.answer = without("Customer database")
+        window.sees("db.corp.example, Ended", "Access ended by 20")
+        service.stop()
+        window.sees("The service is not running")
+        window.sees_not("db.corp.example")
+        service.start(statuses.status(ready=False, resources=[], portal={"state": "connecting", "sessions": 0}))
+        window.sees("Connecting …")
+        service.answer = without("Customer database", "Payroll")
+        window.sees("db.corp.example, Ended", "payroll.corp.example, Ended")
+        window.picture("ended-unseen")
+        service.stop()
+        window.sees("The service is not running")
+        service.start({**without("Customer database", "Payroll", "Wiki"), "client": "cli_2"})
+        window.sees("git.corp.example")
+        for address in ["db.corp.example", "payroll.corp.example", "wiki.corp.example"]:
+            window.sees_not(address)
+        service.answer = statuses.off("signed_out")
+        window.sees("Sign in to begin")
+        service.answer = {**without("Customer database", "Payroll", "Wiki", "Source code"), "client": "cli_2"}
+        window.sees("tickets.corp.example")
+        window.sees_not("git.corp.example")
+
+
 def a_resource_in_use_has_its_rate():
     """The rate of a resource comes from two counts of its bytes, and goes when they stay as they are."""
     state = statuses.status()

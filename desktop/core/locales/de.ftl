@@ -114,6 +114,7 @@ state-denied = Verweigert
 state-other = Unbekannt
 state-ended = Beendet
 access-ended = Zugang beendet: { $time }
+access-ended-by = Zugang beendet, spätestens { $time }
 dismiss-of = { $name } aus der Liste entfernen
 path-direct = direkt
 path-relayed = über ein Relay

@@ -114,6 +114,7 @@ state-denied = Denied
 state-other = Unknown
 state-ended = Ended
 access-ended = Access ended: { $time }
+access-ended-by = Access ended by { $time }
 dismiss-of = Remove { $name } from the list
 path-direct = direct
 path-relayed = by a relay

@@ -281,7 +281,7 @@ fn view(app: &Rc<App>, store: &gio::ListStore, bound: &Bound) -> gtk::ScrolledWi
         let row = shown.item(place).and_downcast::<glib::BoxedAnyObject>();
         if let (Some(app), Some(row)) = (weak.upgrade(), row) {
             let row = Rc::clone(&row.borrow::<Rc<Row>>());
-            match (row.ended_unix_s, row.opens) {
+            match (row.end, row.opens) {
                 (Some(_), _) => app.toast(&present::state_of(&app.words, &row)),
                 (None, true) => app.open_resource(&row.id),
                 (None, false) => app.copy_address(&row.id),

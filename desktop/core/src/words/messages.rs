@@ -224,6 +224,8 @@ messages! {
     StateEnded = "state-ended",
     /// The moment at which access ended.
     AccessEnded = "access-ended",
+    /// The moment before which access ended that nobody followed.
+    AccessEndedBy = "access-ended-by",
     /// A button of a resource that is gone.
     DismissOf = "dismiss-of",
     /// A path.
