@@ -12,6 +12,7 @@ import traceback
 
 sys.dont_write_bytecode = True
 import harness  # noqa: E402
+import keys  # noqa: E402
 import statuses  # noqa: E402
 from gi.repository import Gio, GLib  # noqa: E402
 
@@ -95,6 +96,28 @@ def commands_reach_the_service():
         window.sees("Disconnected")
         window.click("Connect")
         window.sees("The service refuses: ada is no member of culvert")
+
+
+def a_long_refusal_is_shown_whole():
+    """In as many lines as it takes, also in the narrowest window, and with a button that a screen reader names."""
+    refusal = ("ada is no member of culvert, whose members may command the service: an administrator runs `sudo usermod -aG "
+               "culvert ada` here, and ada logs out and in again after that; a restart is not needed")
+    keyboard = keys.Keyboard()
+    for width, lines in [(760, 3), (360, 6)]:
+        with Case(statuses.off("down")) as (service, window):
+            window.sees("Disconnected")
+            keyboard.resize(width, 700)
+            service.answer = lambda asked: {"status": statuses.off("down")} if asked == "status" else {"error": refusal}
+            window.click("Connect")
+            label = harness.wait("the refusal", lambda: window.find(f"The service refuses: {refusal}", "label"))
+            assert_named(window, "the refusal")
+            extents = lambda node: node.get_extents(harness.Atspi.CoordType.WINDOW)  # noqa: E731
+            # A line of the smallest font that is read is 14 pixels high.
+            harness.wait("its height", lambda: extents(label).height >= lines * 14)
+            window.picture(f"refusal-{width}")
+            window.sees(refusal)
+            window.click("Close")
+            window.sees_not(refusal)
 
 
 def favourites_stay():

@@ -54,6 +54,10 @@ impl Preferences {
         });
     }
 
+    pub(super) fn width(&self) -> i32 {
+        self.dialog.width()
+    }
+
     pub(super) fn toast(&self, toast: adw::Toast) {
         self.dialog.add_toast(toast);
     }
