@@ -713,6 +713,121 @@ def german_and_dark():
     settings()
 
 
+def german_locale():
+    """The locale of a German machine, made for this test if the machine has none."""
+    locales = pathlib.Path(WORK, "locale")
+    if not locales.exists():
+        locales.mkdir()
+        # It warns of what it does not know of the language, which is nothing that is needed.
+        subprocess.run(["localedef", "-c", "-i", "de_DE", "-f", "UTF-8", locales / "de_DE.UTF-8"], check=False,
+                       stderr=subprocess.DEVNULL)
+    return {"LOCPATH": str(locales), "LANG": "de_DE.UTF-8", "LC_ALL": "de_DE.UTF-8", "LANGUAGE": "de"}
+
+
+def messages(language):
+    """The messages without values."""
+    path = pathlib.Path(__file__).parents[1] / "core" / "locales" / f"{language}.ftl"
+    pairs = (line.split(" = ", 1) for line in path.read_text(encoding="utf-8").splitlines() if " = " in line)
+    return {text for name, text in pairs if not name.startswith(("#", " ")) and "{" not in text}
+
+
+def assert_german(window, where):
+    """Nothing that is shown is a message in English, or a text of GTK that was not translated."""
+    english = messages("en") - messages("de") | {"Credits", "Legal", "Close", "Minimize", "Maximize", "Back",
+                                                 "Search Shortcuts"}
+    found = english & set(window.texts())
+    assert not found, f"{where}: {found}"
+    assert_named(window, where)
+
+
+def every_page_is_german():
+    """Each page and dialog on a German machine, in a window of the usual size and in the narrowest."""
+    keyboard, german = keys.Keyboard(), german_locale()
+    problems = ["the clock is off: timedatectl set-ntp true"]
+    for width in [760, 360]:
+        with Case(statuses.status(problems=problems), **german) as (_, window):
+            window.sees("Customer database")
+            keyboard.resize(width, 700)
+            for page, text in [("Ressourcen", "Wiki"), ("Gateways", "berlin-1"), ("Diagnose", "Netzwerkprüfung")]:
+                window.click(page)
+                window.sees(text)
+                assert_german(window, page)
+                window.picture(f"german-{page.lower()}-{width}")
+    for action, text in [("settings", "Mit der Sitzung starten"), ("shortcuts", "Netzwerkprüfung"),
+                         ("about", "Zugang zu privaten Ressourcen"), ("sign-out", "Diesen Rechner abmelden?")]:
+        with Case(statuses.status(), **german) as (_, window):
+            window.sees("Customer database")
+            activate(action)
+            window.sees(text)
+            assert_german(window, action)
+            window.picture(f"german-{action}")
+    for width in [760, 360]:
+        with Case(statuses.off("signed_out"), **german) as (service, window):
+            window.sees("Melden Sie sich an")
+            keyboard.resize(width, 700)
+            window.picture(f"german-signed-out-{width}")
+            window.click("Anmelden")
+            window.sees("Mit dem Browser", "Mit einem Token")
+            assert_german(window, "sign-in")
+            window.picture(f"german-sign-in-{width}")
+            keyboard.press("Escape")
+            window.sees_not("Mit einem Token")
+            service.answer = statuses.waiting()
+            window.sees("Vergleichen Sie diesen Code")
+            assert_german(window, "code")
+            window.picture(f"german-code-{width}")
+
+
+def tabbed(window, keyboard, most=40):
+    """The controls that Tab goes through, until it comes back to one of them."""
+    seen = []
+    for _ in range(most):
+        before = window.focused()
+        keyboard.press("Tab")
+        focused = harness.wait("another control", lambda: {window.focused()} - {None, before})
+        if focused <= set(seen):
+            break
+        seen += focused
+    return [name for _, name in seen]
+
+
+def everything_by_keys():
+    """Without a mouse: Tab comes to each control, and keys search, turn pages, open dialogs and close them."""
+    keyboard = keys.Keyboard()
+    state = statuses.status()
+    wiki, payroll = (resource for resource in state["resources"] if resource["name"] in ["Wiki", "Payroll"])
+    with Case({**state, "resources": [wiki, payroll]}) as (service, window):
+        window.sees("wiki.corp.example", "payroll.corp.example")
+        keyboard.press("Control_L+f")
+        harness.wait("the search", lambda: "Search name or address" in (window.focused() or []))
+        controls = tabbed(window, keyboard)
+        print("  Tab:", ", ".join(controls))
+        expected = ["Show", "Add Payroll to favourites", "Ask for access to Payroll", "Copy the address of Payroll", "Open Payroll",
+                    "Add Wiki to favourites", "Copy the address of Wiki", "Open Wiki", "Resources", "Gateways", "Diagnostics",
+                    "Main menu", "Disconnect"]
+        assert [control for control in controls if control in expected] == expected, controls
+        keyboard.press("Control_L+f")
+        keyboard.write("wiki")
+        window.sees_not("payroll.corp.example")
+        keyboard.press("Escape")
+        window.sees("payroll.corp.example")
+        for page, text in [("3", "Network check"), ("2", "berlin-1"), ("1", "wiki.corp.example")]:
+            keyboard.press(f"Alt_L+{page}")
+            window.sees(text)
+        for combination, text in [("Control_L+comma", "Start with the session"),
+                                  ("Control_L+question", "Clear the search, or close a dialog")]:
+            keyboard.press(combination)
+            window.sees(text)
+            count = len(keyboard.windows())
+            assert count == 2, f"{count} windows"
+            keyboard.press("Escape")
+            harness.wait("one window", lambda: len(keyboard.windows()) == 1)
+        keyboard.press("Control_L+d")
+        harness.wait("the command", lambda: "down" in service.commands)
+        keyboard.press("Control_L+w")
+        harness.wait("no window", lambda: not keyboard.windows())
+
+
 def another_program_is_told_nothing():
     """A program of another user at the socket gets no request, and the window says so."""
     if os.geteuid() != 0:
@@ -775,11 +890,13 @@ def a_real_service():
         service.wait(harness.LIMIT)
 
 
-TESTS = [the_window_shows_each_state, a_service_that_goes_takes_its_resources_along, commands_reach_the_service, favourites_stay, names_are_text,
-         every_control_has_a_name, dialogs_are_named, names_are_switched_in_the_settings,
-         access_that_ends_leaves_a_trace, a_resource_in_use_has_its_rate, signing_in, a_sign_in_of_another_window, a_browser_that_does_not_open,
-         a_service_that_signs_nobody_in, an_older_service_is_polled, a_window_that_was_asleep_is_right, a_machine_that_slept, the_tray,
-         log_and_bundle, german_and_dark, another_program_is_told_nothing, a_real_service, ten_thousand_resources]
+TESTS = [the_window_shows_each_state, a_service_that_goes_takes_its_resources_along, commands_reach_the_service,
+         a_long_refusal_is_shown_whole, favourites_stay, names_are_text, every_control_has_a_name, dialogs_are_named,
+         names_are_switched_in_the_settings, access_that_ends_leaves_a_trace, access_that_ends_unseen_leaves_a_trace,
+         a_resource_in_use_has_its_rate, signing_in, a_sign_in_of_another_window, a_browser_that_does_not_open,
+         a_service_that_signs_nobody_in, an_older_service_is_polled, a_window_that_was_asleep_is_right,
+         a_machine_that_slept, the_tray, the_tray_has_pixels, log_and_bundle, german_and_dark, every_page_is_german,
+         everything_by_keys, another_program_is_told_nothing, a_real_service, ten_thousand_resources]
 
 failed = 0
 chosen = [test for test in TESTS if not sys.argv[4:] or test.__name__ in sys.argv[4:]]

@@ -241,6 +241,10 @@ setting-not-kept = Die Einstellung konnte nicht gespeichert werden: { $why }
 about = Über Culvert
 shortcuts = Tastenkürzel
 show-window = Fenster zeigen
+close-window = Fenster schließen
+key-next = Nächstes Bedienelement
+key-use = Bedienelement benutzen
+key-leave = Suche leeren oder Dialog schließen
 quit = Beenden
 
 ## Notifications

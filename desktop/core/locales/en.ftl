@@ -241,6 +241,10 @@ setting-not-kept = The setting could not be saved: { $why }
 about = About Culvert
 shortcuts = Keyboard shortcuts
 show-window = Show window
+close-window = Close window
+key-next = Next control
+key-use = Use the control
+key-leave = Clear the search, or close a dialog
 quit = Quit
 
 ## Notifications

@@ -112,6 +112,9 @@ pub(super) fn show_shortcuts(app: &Rc<App>) {
     };
     let keys = [
         ("<Control>f", Message::SearchResources),
+        ("Tab", Message::KeyNext),
+        ("Return", Message::KeyUse),
+        ("Escape", Message::KeyLeave),
         ("<Control>i", Message::SignIn),
         ("<Control>k", Message::Connect),
         ("<Control>d", Message::Disconnect),
@@ -119,7 +122,10 @@ pub(super) fn show_shortcuts(app: &Rc<App>) {
         ("<Alt>1", Message::Resources),
         ("<Alt>2", Message::Gateways),
         ("<Alt>3", Message::Diagnostics),
+        ("F10", Message::Menu),
         ("<Control>comma", Message::Settings),
+        ("<Control>question", Message::Shortcuts),
+        ("<Control>w", Message::CloseWindow),
         ("<Control>q", Message::Quit),
     ];
     let rows: String = keys

@@ -69,6 +69,10 @@ impl Resources {
         let choice = gtk::DropDown::from_strings(&names);
         choice.set_tooltip_text(Some(&words.get(Message::Choice)));
         name(&choice, &words.get(Message::Choice));
+        // The button within it is what has the keys.
+        if let Some(button) = choice.first_child() {
+            name(&button, &words.get(Message::Choice));
+        }
         let count = gtk::Label::builder()
             .css_classes(["dim-label", "caption"])
             .xalign(1.0)

@@ -449,6 +449,14 @@ messages! {
     /// A command.
     ShowWindow = "show-window",
     /// A command.
+    CloseWindow = "close-window",
+    /// The use of the key Tab.
+    KeyNext = "key-next",
+    /// The use of the key Enter.
+    KeyUse = "key-use",
+    /// The use of the key Escape.
+    KeyLeave = "key-leave",
+    /// A command.
     Quit = "quit",
     /// A notification.
     NoticeDenied = "notice-denied",
