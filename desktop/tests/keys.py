@@ -73,6 +73,12 @@ class Keyboard:
             X11.XSync(self.display, 0)
         return bool(shown)
 
+    def width(self):
+        """The width of the uppermost window."""
+        attributes = Attributes()
+        X11.XGetWindowAttributes(self.display, self.windows()[-1], ctypes.byref(attributes))
+        return attributes.width
+
     def resize(self, width, height):
         X11.XMoveWindow(self.display, self.windows()[-1], 0, 0)
         X11.XResizeWindow(self.display, self.windows()[-1], width, height)

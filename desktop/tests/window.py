@@ -776,6 +776,7 @@ def every_page_is_german():
             window.sees("Vergleichen Sie diesen Code")
             assert_german(window, "code")
             window.picture(f"german-code-{width}")
+            assert keyboard.width() == width, f"the code makes a window of {width} pixels {keyboard.width()} wide"
 
 
 def tabbed(window, keyboard, most=40):
