@@ -24,12 +24,9 @@ def find(window, pattern):
 
 def use(window, name, is_button=False):
     """Uses a control; with `is_button` none of a menu."""
-    # A button of libadwaita's questions has its text twice, for narrow and wide.
-    names = [name, f"{name} {name}"] if is_button else [name]
-
     def act():
         for node in window.nodes():
-            if (harness.plain(node.get_name()) in names and node.get_action_iface() and node.get_n_actions() > 0
+            if (harness.plain(node.get_name()) == name and node.get_action_iface() and node.get_n_actions() > 0
                     and (not is_button or node.get_role_name().endswith("button"))
                     and node.get_state_set().contains(harness.Atspi.StateType.SENSITIVE)):
                 return node.do_action(0)

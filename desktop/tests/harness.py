@@ -224,9 +224,22 @@ class Desktop:
         wait(f"a control {name!r} that can be used", act)
 
     def unnamed(self):
-        """Controls that a screen reader can't name."""
+        """Controls that a screen reader can't name, or names by their class."""
         return [f"{node.get_role_name()} in {plain((node.get_parent().get_name() or '?'))}" for node in self.nodes()
-                if node.get_role_name() in CONTROLS and not (node.get_name() or node.get_description())]
+                if node.get_role_name() in CONTROLS and not (node.get_name() or node.get_description())
+                or node.get_role_name() == "toggle button" and node.get_name().startswith("Gtk")]
+
+    def doubled(self):
+        """Controls whose name is a text twice, which a screen reader reads out."""
+        names = [plain(node.get_name()) for node in self.nodes() if node.get_role_name() in CONTROLS]
+        return [name for name in names if name and name == " ".join([name[:len(name) // 2]] * 2)]
+
+    def focused(self):
+        """Role and name of the control that has the keys; None if none has."""
+        for node in self.nodes():
+            if node.get_state_set().contains(Atspi.StateType.FOCUSED):
+                return node.get_role_name(), plain(node.get_name())
+        return None
 
     def picture(self, name):
         time.sleep(0.6)  # Lets transitions end; no check depends on it.

@@ -12,6 +12,7 @@ import traceback
 
 sys.dont_write_bytecode = True
 import harness  # noqa: E402
+import keys  # noqa: E402
 import statuses  # noqa: E402
 from gi.repository import Gio, GLib  # noqa: E402
 
@@ -98,6 +99,28 @@ def commands_reach_the_service():
         window.sees("The service refuses: ada is no member of culvert")
 
 
+def a_long_refusal_is_shown_whole():
+    """In as many lines as it takes, also in the narrowest window, and with a button that a screen reader names."""
+    refusal = ("ada is no member of culvert, whose members may command the service: an administrator runs `sudo usermod -aG "
+               "culvert ada` here, and ada logs out and in again after that; a restart is not needed")
+    keyboard = keys.Keyboard()
+    for width, lines in [(760, 3), (360, 6)]:
+        with Case(statuses.off("down")) as (service, window):
+            window.sees("Disconnected")
+            keyboard.resize(width, 700)
+            service.answer = lambda asked: {"status": statuses.off("down")} if asked == "status" else {"error": refusal}
+            window.click("Connect")
+            label = harness.wait("the refusal", lambda: window.find(f"The service refuses: {refusal}", "label"))
+            assert_named(window, "the refusal")
+            extents = lambda node: node.get_extents(harness.Atspi.CoordType.WINDOW)  # noqa: E731
+            # A line of the smallest font that is read is 14 pixels high.
+            harness.wait("its height", lambda: extents(label).height >= lines * 14)
+            window.picture(f"refusal-{width}")
+            window.sees(refusal)
+            window.click("Close")
+            window.sees_not(refusal)
+
+
 def favourites_stay():
     """A favourite comes first, and is kept for the next start."""
     with Case(statuses.status()) as (_, window):
@@ -115,6 +138,12 @@ def names_are_text():
         window.sees("<b>Markup</b> & more", "\ufffdexe.elbisrever", "שרת הקבצים")
 
 
+def assert_named(window, where):
+    """Each control has a name, once."""
+    assert not window.unnamed(), f"{where}: {window.unnamed()}"
+    assert not window.doubled(), f"{where}: {window.doubled()}"
+
+
 def every_control_has_a_name():
     """On each page."""
     with Case(statuses.status(problems=["the clock is off: timedatectl set-ntp true"])) as (_, window):
@@ -122,7 +151,7 @@ def every_control_has_a_name():
         for page in ["Resources", "Gateways", "Diagnostics"]:
             window.click(page)
             window.sees({"Resources": "Wiki", "Gateways": "berlin-1", "Diagnostics": "Network check"}[page])
-            assert not window.unnamed(), f"on page {page}: {window.unnamed()}"
+            assert_named(window, page)
             window.picture(page.lower())
 
 
@@ -135,22 +164,21 @@ def activate(action):
 
 
 def dialogs_are_named():
-    """Settings, keys and about, each with a name for every control."""
+    """Settings, keys, about and questions, each with a name for every control, once."""
     for action, text in [("settings", "Start with the session"), ("shortcuts", "Network check"),
-                         ("about", "Access to private resources")]:
+                         ("about", "Access to private resources"), ("sign-out", "Sign out of this computer?")]:
         with Case(statuses.status()) as (_, window):
             window.sees("Customer database")
             activate(action)
             window.sees(text)
-            assert not window.unnamed(), f"{action}: {window.unnamed()}"
+            assert_named(window, action)
             window.picture(action)
 
 
 def switch_of(window, name):
     """The switch with this name. None if there is none."""
     for node in window.nodes():
-        # GTK names a switch of a row twice: by itself, and by its row.
-        if node.get_role_name() in ["check box", "switch"] and harness.plain(node.get_name()) in [name, f"{name} {name}"]:
+        if node.get_role_name() in ["check box", "switch"] and harness.plain(node.get_name()) == name:
             return node
     return None
 
@@ -171,7 +199,7 @@ def names_are_switched_in_the_settings():
         window.sees("Customer database")
         activate("settings")
         harness.wait("the switch, on", lambda: position_of(window, title) == (True, True))
-        assert not window.unnamed(), window.unnamed()
+        assert_named(window, "settings")
         switch_of(window, title).do_action(0)
         harness.wait("the command", lambda: {"settings": {"dns": False}} in service.commands)
         harness.wait("the switch, still on", lambda: position_of(window, title) == (True, True))
@@ -225,6 +253,38 @@ def access_that_ends_leaves_a_trace():
         service.answer = {**without("Customer database"), "client": "cli_2"}
         window.sees_not("db.corp.example")
         window.sees("wiki.corp.example")
+
+
+def access_that_ends_unseen_leaves_a_trace():
+    """A resource that goes while the client is down, or the service away, is there as ended when the list is back. Another
+    account sees nothing of it."""
+    state = statuses.status()
+    without = lambda *names: {**state, "resources": [r for r in state["resources"] if r["name"] not in names]}  # noqa: E731
+    with Case(state) as (service, window):
+        window.sees("db.corp.example, Granted")
+        service.answer = statuses.off("down")
+        window.sees("Disconnected")
+        service.answer = without("Customer database")
+        window.sees("db.corp.example, Ended", "Access ended by 20")
+        service.stop()
+        window.sees("The service is not running")
+        window.sees_not("db.corp.example")
+        service.start(statuses.status(ready=False, resources=[], portal={"state": "connecting", "sessions": 0}))
+        window.sees("Connecting …")
+        service.answer = without("Customer database", "Payroll")
+        window.sees("db.corp.example, Ended", "payroll.corp.example, Ended")
+        window.picture("ended-unseen")
+        service.stop()
+        window.sees("The service is not running")
+        service.start({**without("Customer database", "Payroll", "Wiki"), "client": "cli_2"})
+        window.sees("git.corp.example")
+        for address in ["db.corp.example", "payroll.corp.example", "wiki.corp.example"]:
+            window.sees_not(address)
+        service.answer = statuses.off("signed_out")
+        window.sees("Sign in to begin")
+        service.answer = {**without("Customer database", "Payroll", "Wiki", "Source code"), "client": "cli_2"}
+        window.sees("tickets.corp.example")
+        window.sees_not("git.corp.example")
 
 
 def a_resource_in_use_has_its_rate():
@@ -502,6 +562,14 @@ class Tray:
         return self.call("/StatusNotifierItem", "org.freedesktop.DBus.Properties", "Get", "(ss)",
                          "org.kde.StatusNotifierItem", name)[0]
 
+    def pixels(self, name="IconPixmap"):
+        """The pixels of the icon in each size: alpha, red, green and blue."""
+        sizes = {}
+        for width, height, data in self.property(name):
+            assert width == height and len(data) == 4 * width * height, (width, height, len(data))
+            sizes[width] = [tuple(data[at:at + 4]) for at in range(0, len(data), 4)]
+        return sizes
+
     def menu(self):
         """The label of each entry, with its number."""
         _, (_, _, entries) = self.call("/MenuBar", "com.canonical.dbusmenu", "GetLayout", "(iias)", 0, -1, [])
@@ -536,8 +604,7 @@ def the_tray():
             window.sees("Customer database")
             tray.click("Sign out")
             window.sees("Sign out of this computer?")
-            # libadwaita names the buttons of its dialogs twice.
-            window.click("Cancel Cancel")
+            window.click("Cancel")
             window.sees_not("Sign out of this computer?")
             activate("close")
             harness.wait("no window", lambda: not any(window.nodes()))
@@ -546,6 +613,61 @@ def the_tray():
             window.sees("Customer database")
             tray.click("Quit")
             window.process.wait(harness.LIMIT)
+        finally:
+            tray.process.kill()
+            tray.process.wait()
+
+
+def draw_pixels(states):
+    """A picture of the icon in each state and size, on a light panel and a dark one."""
+    rows = []
+    for panel in [(250, 250, 250), (30, 30, 30)]:
+        for sizes in states.values():
+            for y in range(52):
+                row = []
+                for size, pixels in sizes.items():
+                    for x in range(size + 4):
+                        alpha, *colours = pixels[y * size + x] if x < size and y < size else (0, 0, 0, 0)
+                        row += [(colour * alpha + behind * (255 - alpha)) // 255 for colour, behind in zip(colours, panel)]
+                rows.append(bytes(row))
+    path = pathlib.Path(PICTURES, "tray.ppm")
+    path.write_bytes(b"P6 %d %d 255\n" % (len(rows[0]) // 3, len(rows)) + b"".join(rows))
+    subprocess.run(["convert", path, "-scale", "300%", path.with_suffix(".png")], check=True)
+    path.unlink()
+
+
+def the_tray_has_pixels():
+    """A tray that draws no icons of the theme gets the icon of each state in each size, and hears of a new one."""
+    tray, heard = Tray(), []
+    states = [("Disconnected", statuses.off("down")), ("Connected to portal.example.com", statuses.status()),
+              ("The portal does not answer", statuses.portal_away()), ("Sign in to begin", statuses.off("signed_out")),
+              ("The portal refuses this computer", statuses.off("refused", {"code": "denied", "text": "revoked"}))]
+    with Case(states[0][1], "--hidden") as (service, window):
+        try:
+            harness.wait("the window's first question", lambda: service.watched)
+            tray.start()
+            harness.wait("the item", lambda: tray.items)
+            tray.bus.signal_subscribe(tray.items[0], "org.kde.StatusNotifierItem", "NewIcon", "/StatusNotifierItem", None,
+                                      Gio.DBusSignalFlags.NONE, lambda *_: heard.append(True))
+            seen = {}
+            for title, state in states:
+                heard.clear()
+                service.answer = state
+                harness.wait("the state", lambda: tray.property("Title") == title)
+                if seen:
+                    harness.wait("NewIcon", lambda: GLib.MainContext.default().iteration(False) or heard)
+                sizes = tray.pixels()
+                assert list(sizes) == [16, 22, 24, 32, 48], list(sizes)
+                assert tray.pixels("AttentionIconPixmap") == sizes
+                for size, pixels in sizes.items():
+                    assert pixels[0][0] < 64, f"{title}, {size}: the corner is not transparent: {pixels[0]}"
+                    opaque = [colours for alpha, *colours in pixels if alpha == 255]
+                    assert len(opaque) > size * size * 3 // 4, f"{title}, {size}: {len(opaque)} pixels are opaque"
+                    light = [colours for colours in opaque if min(colours) > 200]
+                    assert size * size // 50 < len(light) < size * size // 2, f"{title}, {size}: {len(light)} are light"
+                assert sizes not in seen.values(), f"{title} looks like another state"
+                seen[title] = sizes
+            draw_pixels(seen)
         finally:
             tray.process.kill()
             tray.process.wait()
@@ -591,6 +713,122 @@ def german_and_dark():
         window.sees("Vergleichen Sie diesen Code")
         window.picture("german-dark-code")
     settings()
+
+
+def german_locale():
+    """The locale of a German machine, made for this test if the machine has none."""
+    locales = pathlib.Path(WORK, "locale")
+    if not locales.exists():
+        locales.mkdir()
+        # It warns of what it does not know of the language, which is nothing that is needed.
+        subprocess.run(["localedef", "-c", "-i", "de_DE", "-f", "UTF-8", locales / "de_DE.UTF-8"], check=False,
+                       stderr=subprocess.DEVNULL)
+    return {"LOCPATH": str(locales), "LANG": "de_DE.UTF-8", "LC_ALL": "de_DE.UTF-8", "LANGUAGE": "de"}
+
+
+def messages(language):
+    """The messages without values."""
+    path = pathlib.Path(__file__).parents[1] / "core" / "locales" / f"{language}.ftl"
+    pairs = (line.split(" = ", 1) for line in path.read_text(encoding="utf-8").splitlines() if " = " in line)
+    return {text for name, text in pairs if not name.startswith(("#", " ")) and "{" not in text}
+
+
+def assert_german(window, where):
+    """Nothing that is shown is a message in English, or a text of GTK that was not translated."""
+    english = messages("en") - messages("de") | {"Credits", "Legal", "Close", "Minimize", "Maximize", "Back",
+                                                 "Search Shortcuts"}
+    found = english & set(window.texts())
+    assert not found, f"{where}: {found}"
+    assert_named(window, where)
+
+
+def every_page_is_german():
+    """Each page and dialog on a German machine, in a window of the usual size and in the narrowest."""
+    keyboard, german = keys.Keyboard(), german_locale()
+    problems = ["the clock is off: timedatectl set-ntp true"]
+    for width in [760, 360]:
+        with Case(statuses.status(problems=problems), **german) as (_, window):
+            window.sees("Customer database")
+            keyboard.resize(width, 700)
+            for page, text in [("Ressourcen", "Wiki"), ("Gateways", "berlin-1"), ("Diagnose", "Netzwerkprüfung")]:
+                window.click(page)
+                window.sees(text)
+                assert_german(window, page)
+                window.picture(f"german-{page.lower()}-{width}")
+    for action, text in [("settings", "Mit der Sitzung starten"), ("shortcuts", "Netzwerkprüfung"),
+                         ("about", "Zugang zu privaten Ressourcen"), ("sign-out", "Diesen Rechner abmelden?")]:
+        with Case(statuses.status(), **german) as (_, window):
+            window.sees("Customer database")
+            activate(action)
+            window.sees(text)
+            assert_german(window, action)
+            window.picture(f"german-{action}")
+    for width in [760, 360]:
+        with Case(statuses.off("signed_out"), **german) as (service, window):
+            window.sees("Melden Sie sich an")
+            keyboard.resize(width, 700)
+            window.picture(f"german-signed-out-{width}")
+            window.click("Anmelden")
+            window.sees("Mit dem Browser", "Mit einem Token")
+            assert_german(window, "sign-in")
+            window.picture(f"german-sign-in-{width}")
+            keyboard.press("Escape")
+            window.sees_not("Mit einem Token")
+            service.answer = statuses.waiting()
+            window.sees("Vergleichen Sie diesen Code")
+            assert_german(window, "code")
+            window.picture(f"german-code-{width}")
+            assert keyboard.width() == width, f"the code makes a window of {width} pixels {keyboard.width()} wide"
+
+
+def tabbed(window, keyboard, most=40):
+    """The controls that Tab goes through, until it comes back to one of them."""
+    seen = []
+    for _ in range(most):
+        before = window.focused()
+        keyboard.press("Tab")
+        focused = harness.wait("another control", lambda: {window.focused()} - {None, before})
+        if focused <= set(seen):
+            break
+        seen += focused
+    return [name for _, name in seen]
+
+
+def everything_by_keys():
+    """Without a mouse: Tab comes to each control, and keys search, turn pages, open dialogs and close them."""
+    keyboard = keys.Keyboard()
+    state = statuses.status()
+    wiki, payroll = (resource for resource in state["resources"] if resource["name"] in ["Wiki", "Payroll"])
+    with Case({**state, "resources": [wiki, payroll]}) as (service, window):
+        window.sees("wiki.corp.example", "payroll.corp.example")
+        keyboard.press("Control_L+f")
+        harness.wait("the search", lambda: "Search name or address" in (window.focused() or []))
+        controls = tabbed(window, keyboard)
+        print("  Tab:", ", ".join(controls))
+        expected = ["Show", "Add Payroll to favourites", "Ask for access to Payroll", "Copy the address of Payroll", "Open Payroll",
+                    "Add Wiki to favourites", "Copy the address of Wiki", "Open Wiki", "Resources", "Gateways", "Diagnostics",
+                    "Main menu", "Disconnect"]
+        assert [control for control in controls if control in expected] == expected, controls
+        keyboard.press("Control_L+f")
+        keyboard.write("wiki")
+        window.sees_not("payroll.corp.example")
+        keyboard.press("Escape")
+        window.sees("payroll.corp.example")
+        for page, text in [("3", "Network check"), ("2", "berlin-1"), ("1", "wiki.corp.example")]:
+            keyboard.press(f"Alt_L+{page}")
+            window.sees(text)
+        for combination, text in [("Control_L+comma", "Start with the session"),
+                                  ("Control_L+question", "Clear the search, or close a dialog")]:
+            keyboard.press(combination)
+            window.sees(text)
+            count = len(keyboard.windows())
+            assert count == 2, f"{count} windows"
+            keyboard.press("Escape")
+            harness.wait("one window", lambda: len(keyboard.windows()) == 1)
+        keyboard.press("Control_L+d")
+        harness.wait("the command", lambda: "down" in service.commands)
+        keyboard.press("Control_L+w")
+        harness.wait("no window", lambda: not keyboard.windows())
 
 
 def another_program_is_told_nothing():
@@ -655,11 +893,13 @@ def a_real_service():
         service.wait(harness.LIMIT)
 
 
-TESTS = [the_window_shows_each_state, a_service_that_goes_takes_its_resources_along, commands_reach_the_service, favourites_stay, names_are_text,
-         every_control_has_a_name, dialogs_are_named, names_are_switched_in_the_settings,
-         access_that_ends_leaves_a_trace, a_resource_in_use_has_its_rate, signing_in, a_sign_in_of_another_window, a_browser_that_does_not_open,
-         a_service_that_signs_nobody_in, an_older_service_is_polled, a_window_that_was_asleep_is_right, a_machine_that_slept, the_tray,
-         log_and_bundle, german_and_dark, another_program_is_told_nothing, a_real_service, ten_thousand_resources]
+TESTS = [the_window_shows_each_state, a_service_that_goes_takes_its_resources_along, commands_reach_the_service,
+         a_long_refusal_is_shown_whole, favourites_stay, names_are_text, every_control_has_a_name, dialogs_are_named,
+         names_are_switched_in_the_settings, access_that_ends_leaves_a_trace, access_that_ends_unseen_leaves_a_trace,
+         a_resource_in_use_has_its_rate, signing_in, a_sign_in_of_another_window, a_browser_that_does_not_open,
+         a_service_that_signs_nobody_in, an_older_service_is_polled, a_window_that_was_asleep_is_right,
+         a_machine_that_slept, the_tray, the_tray_has_pixels, log_and_bundle, german_and_dark, every_page_is_german,
+         everything_by_keys, another_program_is_told_nothing, a_real_service, ten_thousand_resources]
 
 failed = 0
 chosen = [test for test in TESTS if not sys.argv[4:] or test.__name__ in sys.argv[4:]]

@@ -114,6 +114,7 @@ state-denied = Denied
 state-other = Unknown
 state-ended = Ended
 access-ended = Access ended: { $time }
+access-ended-by = Access ended by { $time }
 dismiss-of = Remove { $name } from the list
 path-direct = direct
 path-relayed = by a relay
@@ -240,6 +241,10 @@ setting-not-kept = The setting could not be saved: { $why }
 about = About Culvert
 shortcuts = Keyboard shortcuts
 show-window = Show window
+close-window = Close window
+key-next = Next control
+key-use = Use the control
+key-leave = Clear the search, or close a dialog
 quit = Quit
 
 ## Notifications

@@ -28,6 +28,8 @@ pub struct Trace {
     pub resource: Arc<Resource>,
     /// The moment at which the service told that it is gone.
     pub at: Moment,
+    /// False if it went unseen, some time before `at`: the service was away, or the client was down.
+    pub is_exact: bool,
 }
 
 /// The account that the traces are of: the URL of the portal, and the id of the client there.
@@ -40,12 +42,15 @@ impl Account {
     }
 }
 
-/// The resources that have ended. Its memory is bounded by [`MAX_ENDED`] and one status.
+/// The resources that have ended. Its memory is bounded by [`MAX_ENDED`] and one status, which outlives the time without a
+/// service: what is gone afterwards has ended too.
 #[derive(Debug, Default)]
 pub struct Ended {
     account: Account,
-    /// The last state that had resources to be shown. None after any other state: resources come anew then.
+    /// The last state of the account that had resources to be shown.
     last: Option<Arc<Status>>,
+    /// True if nothing was told since `last`.
+    is_followed: bool,
     /// The oldest first.
     traces: Vec<Trace>,
 }
@@ -59,22 +64,27 @@ impl Ended {
 
     /// Takes what the socket said last.
     pub fn observe(&mut self, contact: &Contact, now: Moment) {
-        let before = self.last.take();
+        let is_followed = std::mem::replace(&mut self.is_followed, false);
         let Contact::Status(status) = contact else {
             return;
         };
         if status.service.state == ServiceState::SignedOut {
-            self.traces.clear();
+            self.forget();
         }
         if !Phase::of(contact).shows_resources() {
             return;
         }
         let account = Account::of(status);
         if account != self.account {
-            self.traces.clear();
+            self.forget();
             self.account = account;
-        } else if let Some(before) = before {
-            self.compare(&before, status, now);
+        }
+        // Such a client has been started, and has no list before its first session.
+        if status.portal.owner_disabled && status.portal.sessions == 0 {
+            return;
+        }
+        if let Some(before) = self.last.take() {
+            self.compare(&before, status, now, is_followed);
         }
         let is_back = |id: &str| {
             let place = status
@@ -84,15 +94,23 @@ impl Ended {
         };
         self.traces.retain(|trace| !is_back(&trace.resource.id));
         self.last = Some(Arc::clone(status));
+        self.is_followed = true;
+    }
+
+    /// Nothing of one account is shown to another.
+    fn forget(&mut self) {
+        self.traces.clear();
+        self.last = None;
     }
 
     /// Adds the resources that are gone between two states.
-    fn compare(&mut self, before: &Status, after: &Status, now: Moment) {
+    fn compare(&mut self, before: &Status, after: &Status, now: Moment, is_exact: bool) {
         for change in status::changes(&before.resources, &after.resources) {
             if let Change::Removed(gone) = change {
                 self.traces.push(Trace {
                     resource: Arc::clone(gone),
                     at: now,
+                    is_exact,
                 });
             }
         }
@@ -151,6 +169,17 @@ mod tests {
             },
             ..Status::default()
         }
+    }
+
+    /// A client that was started and has had no session.
+    fn connecting(owner_disabled: bool) -> Status {
+        let mut connecting = status(&[]);
+        connecting.portal = Portal {
+            state: PortalState::Connecting,
+            owner_disabled,
+            ..Portal::default()
+        };
+        connecting
     }
 
     fn at(now_ms: u64) -> Moment {
@@ -242,17 +271,74 @@ mod tests {
     }
 
     #[test]
-    fn a_disconnected_client_has_lost_nothing() {
+    fn a_resource_that_goes_while_the_client_is_down_leaves_a_trace_when_it_is_up() {
+        let mut ended = Ended::default();
+        ended.see(status(&["a", "b", "c"]), 0);
+        assert_eq!(ended.see(status(&["a", "c"]), 1), "b");
+        for state in [ServiceState::GoingDown, ServiceState::Down] {
+            // Its state has no resources, and that ends none.
+            assert_eq!(ended.see(off(state), 2), "b");
+        }
+        assert_eq!(ended.see(connecting(false), 3), "b");
+        assert_eq!(ended.see(status(&["c"]), 4), "b a");
+        let [seen, unseen] = ended.traces() else {
+            panic!("{:?}", ended.traces());
+        };
+        assert_eq!((seen.at, seen.is_exact), (at(1), true));
+        assert_eq!((unseen.at, unseen.is_exact), (at(4), false));
+        // It is followed again.
+        assert_eq!(ended.see(status(&[]), 5), "b a c");
+        assert!(ended.traces()[2].is_exact);
+    }
+
+    #[test]
+    fn a_resource_that_goes_while_the_service_is_away_leaves_a_trace_when_it_is_back() {
+        let mut ended = Ended::default();
+        ended.see(status(&["a", "b"]), 0);
+        for contact in [
+            Contact::Away,
+            Contact::Stranger(7),
+            Contact::Broken(String::new()),
+        ] {
+            ended.observe(&contact, at(1));
+            assert_eq!(ended.ids(), "");
+        }
+        // A service that was started has no list before its first session, nor while the owner is disabled.
+        assert_eq!(ended.see(connecting(false), 2), "");
+        assert_eq!(ended.see(connecting(true), 3), "");
+        assert_eq!(ended.see(status(&["b"]), 4), "a");
+        assert_eq!(ended.traces()[0].at, at(4));
+    }
+
+    #[test]
+    fn an_account_that_comes_while_nobody_looks_sees_nothing_of_the_one_before() {
+        let changes: [fn(&mut Status); 2] = [
+            |status| status.client = Some("cli_2".to_owned()),
+            |status| status.portal_url = "https://q.example".to_owned(),
+        ];
+        for change in changes {
+            let mut ended = Ended::default();
+            ended.see(status(&["a", "b"]), 0);
+            assert_eq!(ended.see(status(&["a"]), 1), "b");
+            ended.observe(&Contact::Away, at(2));
+            let mut other = status(&[]);
+            change(&mut other);
+            assert_eq!(ended.see(other, 3), "");
+            // Nor does the account before when it is back: its list is another account's by then.
+            assert_eq!(ended.see(status(&[]), 4), "");
+        }
+        // Its owner is disabled, so it has no list yet.
         let mut ended = Ended::default();
         ended.see(status(&["a", "b"]), 0);
         assert_eq!(ended.see(status(&["a"]), 1), "b");
-        for state in [ServiceState::GoingDown, ServiceState::Down] {
-            assert_eq!(ended.see(off(state), 2), "b");
-        }
-        // Resources come anew.
-        assert_eq!(ended.see(status(&[]), 3), "b");
-        ended.see(status(&["a"]), 4);
-        ended.observe(&Contact::Away, at(5));
-        assert_eq!(ended.see(status(&[]), 6), "b");
+        let mut other = connecting(true);
+        other.client = Some("cli_2".to_owned());
+        assert_eq!(ended.see(other, 2), "");
+        // Signed out meanwhile, and in again as the same.
+        let mut ended = Ended::default();
+        ended.see(status(&["a", "b"]), 0);
+        ended.observe(&Contact::Away, at(1));
+        ended.see(off(ServiceState::SignedOut), 2);
+        assert_eq!(ended.see(status(&["a"]), 3), "");
     }
 }

@@ -17,6 +17,7 @@ pub mod opening;
 pub mod pace;
 pub mod peer;
 pub mod phase;
+pub mod pixels;
 pub mod present;
 pub mod rates;
 pub mod resources;

@@ -252,7 +252,7 @@ pub fn state(words: &Words, state: AccessState) -> String {
 /// The state of a row in a word.
 #[must_use]
 pub fn state_of(words: &Words, row: &Row) -> String {
-    match row.ended_unix_s {
+    match row.end {
         Some(_) => words.get(Message::StateEnded),
         None => state(words, row.state),
     }
@@ -265,10 +265,14 @@ pub type LocalTime = fn(&Words, i64) -> Option<String>;
 /// ended. Empty for others.
 #[must_use]
 pub fn about(words: &Words, row: &Row, local_time: LocalTime) -> String {
-    if let Some(at) = row.ended_unix_s {
-        let time = local_time(words, at);
+    if let Some(end) = row.end {
+        let message = match end.is_exact {
+            true => Message::AccessEnded,
+            false => Message::AccessEndedBy,
+        };
+        let time = local_time(words, end.unix_s);
         return time.map_or_else(String::new, |time| {
-            words.with(Message::AccessEnded, &[("time", Value::Text(&time))])
+            words.with(message, &[("time", Value::Text(&time))])
         });
     }
     if let Some(why) = &row.why {

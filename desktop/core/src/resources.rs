@@ -62,12 +62,21 @@ pub struct Row {
     pub is_favourite: bool,
     /// True if a program of the desktop opens it.
     pub opens: bool,
-    /// The moment at which the access ended, in seconds since 1970, if the resource is gone.
-    pub ended_unix_s: Option<i64>,
+    /// The end of the access, if the resource is gone.
+    pub end: Option<End>,
     /// The text that a search looks in.
     key: String,
     /// The place of the row among others, made once: sorting 10,000 rows compares each some 13 times.
     place: String,
+}
+
+/// The end of the access to a resource that is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// The moment at which the service told it, in seconds since 1970.
+    pub unix_s: i64,
+    /// False if it was some time before.
+    pub is_exact: bool,
 }
 
 /// The reason of a denial, without its age: rows change when what they show changes.
@@ -111,7 +120,7 @@ impl Row {
             rate: None,
             is_favourite: favourites.contains(&resource.id),
             opens: address::to_open(resource).is_some(),
-            ended_unix_s: None,
+            end: None,
         })
     }
 
@@ -122,7 +131,10 @@ impl Row {
         ended.state = AccessState::Other;
         ended.why = None;
         ended.opens = false;
-        ended.ended_unix_s = Some(trace.at.unix_s);
+        ended.end = Some(End {
+            unix_s: trace.at.unix_s,
+            is_exact: trace.is_exact,
+        });
         row
     }
 

@@ -32,6 +32,16 @@ pub fn clean_line(text: &str) -> String {
     text.chars().map(harmless).collect()
 }
 
+/// The time for which a text that goes by itself is shown, in seconds: that to see it, and that to read it at 15 characters
+/// a second, as slow readers do.
+#[must_use]
+pub fn reading_s(text: &str) -> u32 {
+    const TO_SEE_S: u32 = 5;
+    const CHARS_PER_S: usize = 15;
+    let to_read_s = text.chars().count() / CHARS_PER_S;
+    TO_SEE_S.saturating_add(u32::try_from(to_read_s).unwrap_or(u32::MAX))
+}
+
 /// `text` for a widget that interprets Pango markup and can't be told not to.
 #[must_use]
 pub fn escape_markup(text: &str) -> String {
@@ -102,5 +112,12 @@ mod tests {
             clean(&"ä".repeat(MAX_SHOWN_CHARS)).chars().count(),
             MAX_SHOWN_CHARS
         );
+    }
+
+    #[test]
+    fn a_long_text_is_shown_for_longer() {
+        assert_eq!(reading_s(""), 5);
+        assert_eq!(reading_s("Kopiert"), 5);
+        assert_eq!(reading_s(&"ä".repeat(150)), 15);
     }
 }

@@ -1,6 +1,7 @@
 //! The tray icon: its icon and texts for each state, and the entries of its menu.
 
 use crate::phase::{Offer, Phase};
+use crate::pixels::Tone;
 use crate::present::Headline;
 use crate::sign_in::Progress;
 use crate::words::{Message, Words};
@@ -19,6 +20,8 @@ pub struct Entry {
 pub struct Tray {
     /// The name of an icon of the icon theme.
     pub icon: &'static str,
+    /// The colour behind the icon, where it is drawn as pixels.
+    pub tone: Tone,
     /// The title of the state.
     pub title: String,
     /// A sentence about it.
@@ -58,6 +61,7 @@ impl Tray {
         menu.extend([line(String::new()), entry("quit", Message::Quit)]);
         Self {
             icon: headline.icon,
+            tone: Tone::of(phase),
             title: plain(&headline.title),
             detail: plain(&headline.detail),
             needs_attention: matches!(

@@ -1,5 +1,6 @@
 //! Keyboard shortcuts, about, the log, and the question before signing out.
 
+use super::accessible::name_buttons_once;
 use super::{App, ID, name};
 use adw::prelude::*;
 use culvert_desktop_core::exchange::Request;
@@ -23,6 +24,7 @@ pub(super) fn ask_sign_out(app: &Rc<App>) {
     dialog.set_response_appearance("sign-out", adw::ResponseAppearance::Destructive);
     dialog.set_default_response(Some("cancel"));
     dialog.set_close_response("cancel");
+    name_buttons_once(&dialog);
     let weak = Rc::downgrade(app);
     dialog.connect_response(Some("sign-out"), move |_, _| {
         if let Some(app) = weak.upgrade() {
@@ -110,6 +112,9 @@ pub(super) fn show_shortcuts(app: &Rc<App>) {
     };
     let keys = [
         ("<Control>f", Message::SearchResources),
+        ("Tab", Message::KeyNext),
+        ("Return", Message::KeyUse),
+        ("Escape", Message::KeyLeave),
         ("<Control>i", Message::SignIn),
         ("<Control>k", Message::Connect),
         ("<Control>d", Message::Disconnect),
@@ -117,7 +122,10 @@ pub(super) fn show_shortcuts(app: &Rc<App>) {
         ("<Alt>1", Message::Resources),
         ("<Alt>2", Message::Gateways),
         ("<Alt>3", Message::Diagnostics),
+        ("F10", Message::Menu),
         ("<Control>comma", Message::Settings),
+        ("<Control>question", Message::Shortcuts),
+        ("<Control>w", Message::CloseWindow),
         ("<Control>q", Message::Quit),
     ];
     let rows: String = keys

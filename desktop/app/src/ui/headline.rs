@@ -138,10 +138,12 @@ impl Headline {
         // An address has no spaces to break at.
         code.address.set_wrap_mode(pango::WrapMode::WordChar);
         let (command, managed) = (label(&["command"]), label(&["dim-label"]));
-        let row = gtk::Box::builder()
-            .spacing(8)
-            .halign(gtk::Align::Center)
-            .homogeneous(false)
+        // A narrow window has them below each other.
+        let row = gtk::FlowBox::builder()
+            .column_spacing(8)
+            .row_spacing(8)
+            .selection_mode(gtk::SelectionMode::None)
+            .max_children_per_line(4)
             .build();
         let buttons: Vec<(gtk::Button, Button)> = BUTTONS
             .into_iter()
@@ -149,19 +151,28 @@ impl Headline {
                 let widget = gtk::Button::builder()
                     .label(words.get(message))
                     .action_name(action)
+                    .halign(gtk::Align::Center)
                     .build();
                 widget.add_css_class("pill");
                 if is_suggested {
                     widget.add_css_class("suggested-action");
                 }
-                row.append(&widget);
+                let place = gtk::FlowBoxChild::builder()
+                    .child(&widget)
+                    .focusable(false)
+                    .build();
+                // A button that is hidden has no place.
+                widget
+                    .bind_property("visible", &place, "visible")
+                    .sync_create()
+                    .build();
+                row.insert(&place, -1);
                 (widget, button)
             })
             .collect();
         let below = gtk::Box::builder()
             .orientation(gtk::Orientation::Vertical)
             .spacing(14)
-            .halign(gtk::Align::Center)
             .margin_bottom(TOAST_HEIGHT_PX)
             .build();
         for widget in code.all().into_iter().chain([&command, &managed]) {
@@ -241,6 +252,30 @@ impl Headline {
                 Button::Check => is_troubled,
             });
         }
+        self.place_buttons();
+    }
+}
+
+impl Headline {
+    /// Two buttons are beside each other in the middle. More share the width, as far as there is one.
+    fn place_buttons(&self) {
+        let shown = self
+            .buttons
+            .iter()
+            .filter(|(widget, _)| widget.get_visible());
+        let count = u32::try_from(shown.count()).unwrap_or(u32::MAX).max(1);
+        let place = self.buttons.first().and_then(|(widget, _)| widget.parent());
+        let row = place.and_then(|place| place.parent());
+        let Some(row) = row.and_downcast::<gtk::FlowBox>() else {
+            return;
+        };
+        let (least, align) = match count {
+            1 | 2 => (count, gtk::Align::Center),
+            _ => (1, gtk::Align::Fill),
+        };
+        row.set_min_children_per_line(least);
+        row.set_max_children_per_line(count);
+        row.set_halign(align);
     }
 }
 

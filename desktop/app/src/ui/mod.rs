@@ -6,11 +6,13 @@ mod diagnostics;
 mod dialogs;
 mod gateways;
 mod headline;
+mod pixmap;
 mod preferences;
 mod resources;
 mod row;
 mod sign_in;
 mod sleep;
+mod toast;
 mod tray;
 mod window;
 
@@ -27,7 +29,6 @@ use culvert_desktop_core::phase::{Contact, Offer, Phase};
 use culvert_desktop_core::present::{self, Around};
 use culvert_desktop_core::settings::Settings;
 use culvert_desktop_core::status::{Control, Status};
-use culvert_desktop_core::text::escape_markup;
 use culvert_desktop_core::told::Told;
 use culvert_desktop_core::tray::Tray as Shown;
 use culvert_desktop_core::words::{Language, Message, Value, Words};
@@ -396,14 +397,6 @@ impl App {
     fn send(&self, command: Request) {
         if !self.link.send(command) {
             self.toast(&self.words.get(Message::CommandLost));
-        }
-    }
-
-    /// Shows a line at the bottom of the window for some seconds.
-    fn toast(&self, text: &str) {
-        if let Some(window) = self.window.get() {
-            // The title is markup here, and can't be told not to be before libadwaita 1.4.
-            window.toast(adw::Toast::new(&escape_markup(text)));
         }
     }
 

@@ -1,6 +1,6 @@
 //! The settings: those of this program, and the one of the service that a person may change.
 
-use super::{App, name};
+use super::App;
 use adw::prelude::*;
 use culvert_desktop_core::dns::Switch;
 use culvert_desktop_core::settings::{Settings, Theme};
@@ -52,6 +52,10 @@ impl Preferences {
             open.switch.set_active(is_on.unwrap_or(false));
             glib::ControlFlow::Break
         });
+    }
+
+    pub(super) fn width(&self) -> i32 {
+        self.dialog.width()
     }
 
     pub(super) fn toast(&self, toast: adw::Toast) {
@@ -115,7 +119,7 @@ pub(super) fn show_settings(app: &Rc<App>) {
 fn connection(words: &Words) -> (adw::PreferencesGroup, adw::ActionRow, gtk::Switch) {
     let title = words.get(Message::DnsSetting);
     let switch = gtk::Switch::builder().valign(gtk::Align::Center).build();
-    name(&switch, &title);
+    // The row names the switch that it activates.
     let row = adw::ActionRow::builder()
         .title(title)
         .activatable_widget(&switch)
@@ -199,7 +203,6 @@ fn switch(
         .active(is_on)
         .valign(gtk::Align::Center)
         .build();
-    name(&switch, &title);
     let weak = Rc::downgrade(app);
     switch.connect_active_notify(move |switch| {
         if let Some(app) = weak.upgrade() {

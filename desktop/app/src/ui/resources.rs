@@ -69,6 +69,10 @@ impl Resources {
         let choice = gtk::DropDown::from_strings(&names);
         choice.set_tooltip_text(Some(&words.get(Message::Choice)));
         name(&choice, &words.get(Message::Choice));
+        // The button within it is what has the keys.
+        if let Some(button) = choice.first_child() {
+            name(&button, &words.get(Message::Choice));
+        }
         let count = gtk::Label::builder()
             .css_classes(["dim-label", "caption"])
             .xalign(1.0)
@@ -281,7 +285,7 @@ fn view(app: &Rc<App>, store: &gio::ListStore, bound: &Bound) -> gtk::ScrolledWi
         let row = shown.item(place).and_downcast::<glib::BoxedAnyObject>();
         if let (Some(app), Some(row)) = (weak.upgrade(), row) {
             let row = Rc::clone(&row.borrow::<Rc<Row>>());
-            match (row.ended_unix_s, row.opens) {
+            match (row.end, row.opens) {
                 (Some(_), _) => app.toast(&present::state_of(&app.words, &row)),
                 (None, true) => app.open_resource(&row.id),
                 (None, false) => app.copy_address(&row.id),

@@ -173,7 +173,7 @@ pub(super) fn bind(words: &Words, item: &gtk::ListItem, before: Option<&Row>) {
         widgets.about.set_tooltip_text(tooltip);
     }
     headline::set(&widgets.state, &present::state_of(words, &row));
-    let is_ended = row.ended_unix_s.is_some();
+    let is_ended = row.end.is_some();
     let class = match is_ended {
         true => "ended",
         false => class_of(row.state),

@@ -2,6 +2,7 @@
 //! tray, nobody asks for it.
 
 use super::App;
+use super::pixmap::{self, Pixmap};
 use adw::prelude::*;
 use culvert_desktop_core::tray::{Entry, Tray as Shown};
 use gtk::glib::variant::ObjectPath;
@@ -128,8 +129,6 @@ impl Tray {
 
     fn item_property(&self, property: &str) -> glib::Variant {
         let shown = self.shown.borrow();
-        // No pixels: hosts draw icons of the theme by their names.
-        let no_pixels = Vec::<(i32, i32, Vec<u8>)>::new();
         match property {
             "Category" => "SystemServices".to_variant(),
             "Id" => super::ID.to_variant(),
@@ -137,8 +136,12 @@ impl Tray {
             "Status" => status(&shown).to_variant(),
             "WindowId" => 0_i32.to_variant(),
             "IconName" | "AttentionIconName" => shown.icon.to_variant(),
-            "IconPixmap" => no_pixels.to_variant(),
-            "ToolTip" => (shown.icon, no_pixels, &shown.title, &shown.detail).to_variant(),
+            // For hosts that draw no icons of the theme. Others take the name.
+            "IconPixmap" | "AttentionIconPixmap" => pixmap::of(&shown).to_variant(),
+            "ToolTip" => {
+                let no_pixels = Vec::<Pixmap>::new();
+                (shown.icon, no_pixels, &shown.title, &shown.detail).to_variant()
+            }
             "ItemIsMenu" => false.to_variant(),
             "Menu" => ObjectPath::try_from(MENU_PATH.to_owned())
                 .map_or_else(|_| "".to_variant(), |path| path.to_variant()),

@@ -128,7 +128,15 @@ impl Window {
         &self.window
     }
 
-    /// Shows a line for some seconds: in the settings while they are open, which are in front.
+    /// The width that there is for a text at the bottom, in pixels of the display's scale.
+    pub(super) fn toast_width(&self) -> i32 {
+        match self.preferences.borrow().as_ref() {
+            Some(open) => open.width(),
+            None => self.window.width(),
+        }
+    }
+
+    /// Shows a text for some seconds: in the settings while they are open, which are in front.
     pub(super) fn toast(&self, toast: adw::Toast) {
         match self.preferences.borrow().as_ref() {
             Some(open) => open.toast(toast),

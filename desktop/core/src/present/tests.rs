@@ -1,4 +1,5 @@
 use super::*;
+use crate::favourites::Favourites;
 use crate::sign_in::Code;
 
 const AROUND: Around<'_> = Around {
@@ -239,4 +240,26 @@ fn a_sign_in_that_failed_says_why() {
     .into();
     assert_eq!(told.len(), 6);
     assert_eq!(detail("later"), "it <b>failed");
+}
+
+#[test]
+fn an_end_that_nobody_followed_is_told_as_the_latest_moment() {
+    let trace = |is_exact| crate::ended::Trace {
+        resource: std::sync::Arc::default(),
+        at: crate::ended::Moment {
+            now_ms: 0,
+            unix_s: 7,
+        },
+        is_exact,
+    };
+    let about = |is_exact| {
+        let words = Words::new(Language::English);
+        let (status, favourites) = (Status::default(), Favourites::default());
+        let rows = crate::resources::rows(&status, &[trace(is_exact)], &favourites);
+        bare(&about(&words, &rows[0], |_, unix_s| {
+            Some(unix_s.to_string())
+        }))
+    };
+    assert_eq!(about(true), "Access ended: 7");
+    assert_eq!(about(false), "Access ended by 7");
 }

@@ -314,17 +314,16 @@ fn a_resource_that_is_gone_stays_in_its_place_as_ended() {
     let (mut shown, favourites) = (Rows::default(), Favourites::default());
     ended.observe(&Contact::Status(Arc::new(before.clone())), at(0));
     shown.update(&before, ended.traces(), &favourites, 0);
-    assert!(
-        shown
-            .all()
-            .iter()
-            .all(|row| row.opens && row.ended_unix_s.is_none())
-    );
+    assert!(shown.all().iter().all(|row| row.opens && row.end.is_none()));
     ended.observe(&Contact::Status(Arc::new(after.clone())), at(1));
     assert!(shown.update(&after, ended.traces(), &favourites, 0));
     assert_eq!(ids(shown.all()), ["r1", "r2", "r3"]);
     let row = &shown.all()[1];
-    assert_eq!((row.ended_unix_s, row.opens), (Some(9), false));
+    let end = End {
+        unix_s: 9,
+        is_exact: true,
+    };
+    assert_eq!((row.end, row.opens), (Some(end), false));
     assert_eq!((&row.why, &row.through), (&None, &None));
     // It is found as any other, and is no access.
     assert_eq!(ids(&search(shown.all(), "b.example", Choice::All)), ["r2"]);

@@ -224,6 +224,8 @@ messages! {
     StateEnded = "state-ended",
     /// The moment at which access ended.
     AccessEnded = "access-ended",
+    /// The moment before which access ended that nobody followed.
+    AccessEndedBy = "access-ended-by",
     /// A button of a resource that is gone.
     DismissOf = "dismiss-of",
     /// A path.
@@ -446,6 +448,14 @@ messages! {
     Shortcuts = "shortcuts",
     /// A command.
     ShowWindow = "show-window",
+    /// A command.
+    CloseWindow = "close-window",
+    /// The use of the key Tab.
+    KeyNext = "key-next",
+    /// The use of the key Enter.
+    KeyUse = "key-use",
+    /// The use of the key Escape.
+    KeyLeave = "key-leave",
     /// A command.
     Quit = "quit",
     /// A notification.

@@ -129,3 +129,42 @@ fn the_language_comes_from_the_environment() {
     assert_eq!(of(None, Some("delta")), Language::English);
     assert_eq!(of(None, None), Language::English);
 }
+
+/// Calls of the window's source that set a text which a person reads.
+const SETTERS: [&str; 14] = [
+    ".title(\"",
+    ".set_title(\"",
+    ".subtitle(\"",
+    ".set_subtitle(\"",
+    ".label(\"",
+    ".set_label(\"",
+    ".set_text(\"",
+    ".description(\"",
+    ".set_description(Some(\"",
+    ".placeholder_text(\"",
+    "tooltip_text(\"",
+    "tooltip_text(Some(\"",
+    "Toast::new(\"",
+    "Notification::new(\"",
+];
+
+#[test]
+fn the_window_has_no_text_that_is_no_message() {
+    let sources = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../app/src/ui")).unwrap();
+    let mut lines = 0;
+    for source in sources {
+        let path = source.unwrap().path();
+        let source = std::fs::read_to_string(&path).unwrap();
+        for line in source.lines() {
+            lines += 1;
+            for setter in SETTERS {
+                let text = line
+                    .split_once(setter)
+                    .and_then(|(_, rest)| rest.split('"').next());
+                let has_words = text.is_some_and(|text| text.contains(char::is_alphabetic));
+                assert!(!has_words, "{}: {}", path.display(), line.trim());
+            }
+        }
+    }
+    assert!(lines > 1_000, "{lines} lines are not the window");
+}
