@@ -220,7 +220,9 @@ fn a_gateway_tells_the_client_nothing_of_flows_through_another() {
             assert!(is_refused(of_first).await, "by its own gateway again");
         }
         client.stop().await;
-        gateways.map(Gateway::kill);
+        for gateway in gateways {
+            gateway.kill();
+        }
     });
 }
 
