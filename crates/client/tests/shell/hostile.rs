@@ -259,8 +259,8 @@ fn a_neighbour_reaches_the_tunnels_address_by_no_other_interface() {
         tokio::time::timeout(crate::portal::DEADLINE, guarded)
             .await
             .unwrap();
-        // The neighbour sends by the network between them: as itself, in the name of the resource, so that an answer would
-        // go into the tunnel, to the client's resolver, and where it asks for the hardware address.
+        // The neighbour sends by the network between them: as itself, and in the name of the resource, so that an answer would
+        // go into the tunnel. It also sends to the client's resolver, and asks for the hardware address.
         let interface = &scene.link.interface;
         let (own, own_v6) = (IpAddr::from(CLIENT.ipv4), IpAddr::from(CLIENT.ipv6));
         for (own, way, port) in [

@@ -12,6 +12,7 @@
 //! All workers share one gate. A packet costs one look-up, and waits for nobody; fragments alone take a lock. The rules are
 //! asked where no flow of the host is found, and for each packet of a flow that began outside: it ends with its rule.
 
+mod fragmented;
 mod fragments;
 
 use super::client_flows::{ClientFlows, Found, KeyWords, MAX_CLIENT_FLOWS, Rank};
@@ -26,7 +27,7 @@ use super::{DropReason, Frame, PeerKey, Verdict};
 use crate::never_forwarded::is_forwarded;
 use culvert_base::BootTime;
 use culvert_packet::ip::{IpVersion, Protocol};
-use fragments::Fragmented;
+use fragmented::Fragmented;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Mutex;
 

@@ -2,7 +2,7 @@
 
 use super::flow::FlowKey;
 use super::heading::{Heading, Kind, Quotation};
-use super::judge::owner;
+use super::table::owner;
 use super::{DropReason, Frame, Gate, GateTable, PeerKey};
 use crate::translate::{Rewrite, rewrite_error};
 use culvert_base::BootTime;

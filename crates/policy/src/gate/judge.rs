@@ -3,9 +3,10 @@
 use super::flow::{End, Flow, FlowKey};
 use super::flows::Beginner;
 use super::grants::{ClientGrants, Permit, Way};
-use super::heading::{Heading, address, address_bits};
+use super::heading::{Heading, address_bits};
 use super::inbound::permit_inbound;
 use super::index::Place;
+use super::table::owner;
 use super::{DropReason, Gate, GateTable, PeerKey};
 use culvert_base::BootTime;
 
@@ -146,17 +147,6 @@ impl Gate {
         flow.resource = permit.resource;
         flow.is_named = permit.way.is_named();
     }
-}
-
-/// The client whose tunnel address the packet comes from, if it is that of the peer.
-pub(super) fn owner<'a>(
-    table: &'a GateTable,
-    peer: PeerKey,
-    heading: &Heading,
-) -> Result<&'a ClientGrants, DropReason> {
-    let source = address(heading.version, heading.source);
-    let client = table.owner(source).filter(|client| client.peer() == peer);
-    client.ok_or(DropReason::ForgedSource)
 }
 
 fn permit(

@@ -1,7 +1,9 @@
 //! The grants of each client: made by the control thread, read by every worker, never changed
 //! once it is shared.
 
+use super::DropReason;
 use super::grants::ClientGrants;
+use super::heading::{Heading, address};
 use super::peer_key::PeerKey;
 use super::shard_map::ShardMap;
 use crate::GrantError;
@@ -167,4 +169,15 @@ impl GateTable {
     pub(super) fn is_unchanged_since(&self, client: &ClientGrants, epoch: u64) -> bool {
         (client.since.max(self.host.since)..=self.epoch).contains(&epoch)
     }
+}
+
+/// The client whose tunnel address the packet comes from, if it is that of the peer.
+pub(super) fn owner<'a>(
+    table: &'a GateTable,
+    peer: PeerKey,
+    heading: &Heading,
+) -> Result<&'a ClientGrants, DropReason> {
+    let source = address(heading.version, heading.source);
+    let client = table.owner(source).filter(|client| client.peer() == peer);
+    client.ok_or(DropReason::ForgedSource)
 }

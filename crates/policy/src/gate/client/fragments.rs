@@ -1,34 +1,15 @@
 //! Datagrams that come to a client in parts: a later fragment passes with the flow of its first one.
 
+use super::fragmented::Fragmented;
 use super::{ClientGate, INBOUND, is_idle, protocol_of, seconds, stranger};
 use crate::gate::admit::datagram;
 use crate::gate::client_flows::{ClientFlows, Found};
-use crate::gate::early::Early;
 use crate::gate::flows::FlowRef;
-use crate::gate::fragments::Fragments;
 use crate::gate::heading::{Heading, Kind};
 use crate::gate::seed::{Seed, fold};
 use crate::gate::{DropReason, InboundRules, PeerKey};
 use culvert_base::BootTime;
 use std::sync::{MutexGuard, PoisonError};
-
-/// Datagrams that come in parts.
-#[derive(Debug)]
-pub(super) struct Fragmented {
-    /// The flows of those whose first fragment has passed.
-    admitted: Fragments,
-    /// Later fragments that came before the first one.
-    early: Early,
-}
-
-impl Fragmented {
-    pub(super) fn new(seed: Seed) -> Self {
-        Self {
-            admitted: Fragments::new(seed),
-            early: Early::default(),
-        }
-    }
-}
 
 impl ClientGate {
     /// Remembers the datagram of a first fragment. True if later ones of it wait.
