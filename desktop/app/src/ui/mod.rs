@@ -406,7 +406,9 @@ impl App {
             return;
         }
         let notification = gio::Notification::new(title);
-        notification.set_body((!body.is_empty()).then_some(body));
+        if !body.is_empty() {
+            notification.set_body(Some(body));
+        }
         notification.set_default_action("app.show");
         // One of the same title takes its place.
         self.application
