@@ -171,7 +171,7 @@ fn a_forged_source_is_counted_and_not_answered() {
 #[test]
 fn a_grant_that_has_expired_lets_nothing_pass() {
     let client = Remote::new(1);
-    let expires = crate::device::START.saturating_add(std::time::Duration::from_secs(1));
+    let expires = crate::device::START.saturating_add(Duration::from_secs(1));
     let snapshot = Snapshot {
         gate: Some(table(&[&client], expires)),
         ..snapshot(&[&client])
@@ -179,7 +179,7 @@ fn a_grant_that_has_expired_lets_nothing_pass() {
     let mut worker = worker(snapshot);
     let packet = udp(client.inner(), SERVER, b"");
     assert_eq!(arrive(&mut worker, &client, &packet).len(), 1);
-    worker.advance(std::time::Duration::from_secs(2));
+    worker.advance(Duration::from_secs(2));
     assert_eq!(arrive(&mut worker, &client, &packet).len(), 0);
     assert_eq!(worker.gate_drops(), [(DropReason::Expired, 1)]);
 }
