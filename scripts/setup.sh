@@ -105,6 +105,7 @@ if [[ " $only " = *" desktop "* ]]; then
     pkg-config --exists 'libadwaita-1 >= 1.2' 2>/dev/null || missing="${missing}libgtk-4-dev libadwaita-1-dev "
     [ -e /usr/share/icons/Adwaita/index.theme ] || missing="${missing}adwaita-icon-theme "
     [ -x /usr/libexec/at-spi-bus-launcher ] || missing="${missing}at-spi2-core "
+    [ -e /usr/share/i18n/locales/de_DE ] || missing="${missing}locales "
     /usr/bin/python3 -c 'import gi; gi.require_version("Atspi", "2.0")' 2>/dev/null || missing="${missing}python3-gi gir1.2-atspi-2.0 "
 fi
 [ -e /etc/ssl/certs/ca-certificates.crt ] || missing="${missing}ca-certificates "

@@ -723,6 +723,7 @@ def german_locale():
         # It warns of what it does not know of the language, which is nothing that is needed.
         subprocess.run(["localedef", "-c", "-i", "de_DE", "-f", "UTF-8", locales / "de_DE.UTF-8"], check=False,
                        stderr=subprocess.DEVNULL)
+        assert (locales / "de_DE.UTF-8").exists(), "no German locale can be made: run scripts/setup.sh desktop"
     return {"LOCPATH": str(locales), "LANG": "de_DE.UTF-8", "LC_ALL": "de_DE.UTF-8", "LANGUAGE": "de"}
 
 

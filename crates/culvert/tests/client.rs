@@ -4,12 +4,12 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use culvert_ids::TokenId;
-use culvert_lab::{Namespace, wait_until};
+use culvert_lab::{Namespace, Process, wait_until};
 use culvert_wire::token::{Bearer, Portal, Secret, Token, TokenKind};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
@@ -313,17 +313,22 @@ fn with_a_log_directory_the_log_is_in_a_file_of_the_day_and_only_failure_is_on_s
     assert!(files.next().is_none());
 }
 
+/// A client without a token and without rights, and its socket.
+fn without_rights(namespace: &Namespace, directory: &Path) -> (Process, PathBuf) {
+    let socket = directory.join("sock");
+    let line = format!(
+        "setpriv --bounding-set=-all {CULVERT} client run --state-dir {}/state --status-socket {} --dns off",
+        directory.display(),
+        socket.display()
+    );
+    (namespace.spawn(&line).unwrap(), socket)
+}
+
 #[test]
 fn without_a_token_and_without_rights_a_client_waits_and_has_nothing_to_complain_of() {
     let namespace = Namespace::new().unwrap();
     let directory = tempfile::tempdir().unwrap();
-    let socket = directory.path().join("sock");
-    let line = format!(
-        "setpriv --bounding-set=-all {CULVERT} client run --state-dir {}/state --status-socket {} --dns off",
-        directory.path().display(),
-        socket.display()
-    );
-    let process = namespace.spawn(&line).unwrap();
+    let (process, socket) = without_rights(&namespace, directory.path());
     let ask = ["status", "--json", "--socket", socket.to_str().unwrap()];
     wait_until("the client to answer", Duration::from_secs(20), || {
         culvert(&ask).status.success()
@@ -340,13 +345,7 @@ fn without_a_token_and_without_rights_a_client_waits_and_has_nothing_to_complain
 fn errors_at_the_socket_have_a_text_and_a_code() {
     let namespace = Namespace::new().unwrap();
     let directory = tempfile::tempdir().unwrap();
-    let socket = directory.path().join("sock");
-    let line = format!(
-        "setpriv --bounding-set=-all {CULVERT} client run --state-dir {}/state --status-socket {} --dns off",
-        directory.path().display(),
-        socket.display()
-    );
-    let process = namespace.spawn(&line).unwrap();
+    let (process, socket) = without_rights(&namespace, directory.path());
     let answer_to = |line: &str| {
         let mut stream = UnixStream::connect(&socket).ok()?;
         stream.write_all(format!("{line}\n").as_bytes()).unwrap();
