@@ -5,6 +5,7 @@ use super::counters::Counters;
 use super::directory::Directory;
 use super::gateways::Gateways;
 use super::guard::Guard;
+use super::listing::Listing;
 use super::names::{NameOptions, Names};
 use super::network::Network;
 use super::options::Options;
@@ -24,6 +25,7 @@ pub struct Client<P> {
     pub(super) random: Random,
     pub(super) network: Option<Network>,
     pub(super) directory: Directory,
+    pub(super) listing: Option<Listing>,
     pub(super) accesses: Accesses<P>,
     pub(super) gateways: Gateways,
     pub(super) routes: Routes<P>,
@@ -55,6 +57,7 @@ impl<P> Client<P> {
             random: Random::new(u64::from_le_bytes([a, b, c, d, e, f, g, h])),
             network: None,
             directory: Directory::default(),
+            listing: None,
             accesses: Accesses::new(now),
             gateways: Gateways::default(),
             routes: Routes::default(),

@@ -65,20 +65,17 @@ pub(super) enum Changed {
 }
 
 impl Directory {
-    /// Replaces all.
-    pub(super) fn replace(&mut self, resources: &[model::Resource], log: &mut LogQueue) {
-        let before = std::mem::take(&mut self.resources);
-        *self = Self {
-            ended: std::mem::take(&mut self.ended),
-            keeping: std::mem::take(&mut self.keeping),
-            ..Self::default()
-        };
-        for resource in before.iter() {
-            self.ended.remember(resource.clone());
+    /// Removes all: access to them has ended.
+    pub(super) fn clear(&mut self) {
+        for id in self.ids() {
+            self.remove(id);
         }
-        for resource in resources {
-            self.set(resource, log);
-        }
+    }
+
+    /// All, those that can't be read included.
+    pub(super) fn ids(&self) -> Vec<ResourceId> {
+        let readable = self.resources.iter().map(|resource| resource.id);
+        readable.chain(self.unreadable.keys().copied()).collect()
     }
 
     /// Adds or replaces one.
@@ -123,11 +120,6 @@ impl Directory {
             true => Changed::Other,
             false => Changed::Target,
         }
-    }
-
-    /// Puts one back that was there before.
-    pub(super) fn restore(&mut self, resource: Resource) {
-        self.insert(resource, false);
     }
 
     /// Adds one, whose destination may be known.
@@ -326,10 +318,6 @@ impl Directory {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Resource> {
         self.resources.iter()
-    }
-
-    pub(super) fn is_unreadable(&self, id: ResourceId) -> bool {
-        self.unreadable.contains_key(&id)
     }
 
     pub(super) fn unreadable(&self) -> impl Iterator<Item = (ResourceId, &Unreadable)> {

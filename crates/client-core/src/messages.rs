@@ -1,13 +1,12 @@
 //! Messages of the portal.
 
 use super::client::Client;
-use super::directory::{Changed, Unreadable};
+use super::directory::Unreadable;
 use super::network::{Network, parse_ranges};
 use super::output::{Ending, Output};
 use super::reason::tidy;
 use culvert_base::{BootTime, LogLine};
 use culvert_ids::{GrantId, ResourceId};
-use culvert_policy::Resource;
 use culvert_wire::messages::{
     FromClient, PortalSet, Reason, ReasonCode, ToClient, decode_sequenced,
 };
@@ -65,16 +64,7 @@ impl<P> Client<P> {
             ToClient::Welcome { .. } => {
                 self.break_off("the portal said welcome twice", now);
             }
-            ToClient::ResourceSet { resource } => {
-                match self.directory.set(&resource, self.outbox.log_queue()) {
-                    Changed::Other => self.forget_denial(resource.id, now),
-                    Changed::Target | Changed::Gone => self.drop_access(resource.id, now),
-                }
-                self.log_unreadable(Some(resource.id));
-                // It may be for the same range as one that is in use.
-                self.accesses.hurry_same_target(now);
-                self.routes.set_stale();
-            }
+            ToClient::ResourceSet { resource } => self.hear_resource(&resource, now),
             ToClient::ResourceRemoved { resource } => {
                 self.directory.remove(resource);
                 self.drop_access(resource, now);
@@ -166,6 +156,7 @@ impl<P> Client<P> {
             interface,
             ranges,
             resources,
+            later_resources,
             grants,
             grant_lifetime_s,
             dns,
@@ -192,8 +183,9 @@ impl<P> Client<P> {
             .as_ref()
             .is_some_and(|before| before.client == client && before.interface == interface);
         if !is_same_machine {
-            // Another client id or address: no grant that was given to the old one is ours.
+            // Another client id or address: neither grant nor resource of the old one is ours.
             self.drop_everything(now);
+            self.directory.clear();
             self.outbox.push(Output::Interface(interface));
         }
         if before.is_none_or(|before| before.names != names) && !self.renew_stub(now) {
@@ -204,7 +196,7 @@ impl<P> Client<P> {
         self.gateways.begin_session();
         let current: BTreeSet<GrantId> = grants.into_iter().collect();
         self.keep_only(&current, now);
-        self.replace_resources(&resources, now);
+        self.begin_listing(&resources, later_resources, now);
         self.set_release_ended(releases_ended_access);
         self.set_dns_rules(&dns, now);
         self.learn_portals(portals);
@@ -230,7 +222,7 @@ impl<P> Client<P> {
     }
 
     /// One line for what can't be read: `one` resource, or all.
-    fn log_unreadable(&mut self, one: Option<ResourceId>) {
+    pub(super) fn log_unreadable(&mut self, one: Option<ResourceId>) {
         let mut unreadable = self.directory.unreadable();
         let first = match one {
             Some(id) => unreadable.find(|(unreadable, _)| *unreadable == id),
@@ -245,31 +237,6 @@ impl<P> Client<P> {
             .with_text("why", why)
             .with("others", others);
         self.outbox.log(line);
-    }
-
-    /// The resources that the portal lists are there, and the others are gone. Those with a valid grant stay all the
-    /// same: they follow in a later message, since one does not hold them all.
-    fn replace_resources(&mut self, resources: &[culvert_wire::model::Resource], now: BootTime) {
-        let held: Vec<(ResourceId, Option<Resource>)> = self
-            .accesses
-            .iter()
-            .map(|(id, _)| (id, self.directory.get(id).cloned()))
-            .collect();
-        self.directory.replace(resources, self.outbox.log_queue());
-        for (id, before) in held {
-            let has_grant = self.accesses.grant(id).is_some();
-            let before_target = before.as_ref().map(|before| before.target.clone());
-            match (self.directory.get(id), before) {
-                (Some(listed), Some(_)) if Some(&listed.target) == before_target.as_ref() => {
-                    self.forget_denial(id, now);
-                }
-                (None, Some(before)) if has_grant && !self.directory.is_unreadable(id) => {
-                    self.directory.restore(before);
-                }
-                _ => self.drop_access(id, now),
-            }
-        }
-        self.routes.set_stale();
     }
 
     /// Of the grants, only those that the portal named still stand.

@@ -70,7 +70,10 @@ impl<P> Client<P> {
         View {
             client: self.network.as_ref().map(|network| network.client),
             interface: self.network.as_ref().map(|network| network.interface),
-            portal: self.portal.status(now, unix),
+            portal: PortalStatus {
+                listing: self.is_listing(),
+                ..self.portal.status(now, unix)
+            },
             resources: Vec::new(),
             unreadable: self
                 .directory

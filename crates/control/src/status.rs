@@ -25,6 +25,9 @@ pub struct PortalStatus {
     /// True if the portal will have this machine once its owner is enabled again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub owner_disabled: bool,
+    /// True while the portal lists the resources of a client: some may be missing yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub listing: bool,
 }
 
 /// A counter of dropped packets.
@@ -94,6 +97,7 @@ impl Default for PortalStatus {
             sessions: 0,
             clock_ahead_ms: None,
             owner_disabled: false,
+            listing: false,
         }
     }
 }
@@ -124,6 +128,7 @@ impl ControlSession {
             sessions: self.sessions,
             clock_ahead_ms: portal.map(|portal| signed_ms(unix) - signed_ms(portal)),
             owner_disabled: self.is_owner_disabled(),
+            listing: false,
         }
     }
 }

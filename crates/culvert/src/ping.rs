@@ -146,18 +146,26 @@ fn answer<'a>(resource: &'a str, found: &Result<(String, Way), Failure>) -> Answ
 
 async fn ping(socket: &Path, wanted: &str, port: Option<Port>) -> Result<(String, Way), Failure> {
     let failed = |error: StatusError| Failure::new(Exit::Failed, error);
-    let status = ask_status(socket).await.map_err(failed)?;
+    let deadline = Instant::now() + LIMIT;
+    let mut status = ask_status(socket).await.map_err(failed)?;
     if status.service.state != ServiceState::Up {
         let why = status.not_ready_because.unwrap_or_default();
         let what = format!("the client is not up: {why}");
         return Err(Failure::new(Exit::PortalUnreachable, what));
     }
-    let id = find(&status, wanted)?;
+    let id = loop {
+        match find(&status, wanted) {
+            Err(_) if status.portal.listing && Instant::now() < deadline => {
+                sleep(POLL_INTERVAL).await;
+                status = ask_status(socket).await.map_err(failed)?;
+            }
+            found => break found?,
+        }
+    };
     if let Some(port) = port {
         passes(&status, id, port)?;
     }
-    let mut status = ask(socket, Request::Ask(id)).await.map_err(failed)?;
-    let deadline = Instant::now() + LIMIT;
+    status = ask(socket, Request::Ask(id)).await.map_err(failed)?;
     loop {
         match step(&status, id) {
             Step::There(found, way) => return Ok((found, way)),

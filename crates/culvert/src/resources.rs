@@ -42,6 +42,9 @@ Exit status:
 struct Resources<'a> {
     resources: &'a [ResourceStatus],
     unreadable: &'a [UnreadableStatus],
+    /// True while the portal lists them: some may be missing yet.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    listing: bool,
 }
 
 /// Carries out `culvert resources`.
@@ -51,6 +54,7 @@ pub(crate) fn run(arguments: &ResourcesArguments) -> Result<ExitCode, Failure> {
         true => json::line(&Resources {
             resources: &status.resources,
             unreadable: &status.unreadable,
+            listing: status.portal.listing,
         })?,
         false => table::render_resources(&status),
     };

@@ -158,6 +158,7 @@ fn to_client() -> Vec<ToClient> {
             interface: INTERFACE,
             ranges: ranges(),
             resources: vec![resource()],
+            later_resources: 2,
             grants: vec![GrantId::from_bytes([6; 16])],
             grant_lifetime_s: 3600,
             dns: dns(),

@@ -83,6 +83,9 @@ impl Ended {
         if status.portal.owner_disabled && status.portal.sessions == 0 {
             return;
         }
+        if status.portal.listing {
+            return;
+        }
         if let Some(before) = self.last.take() {
             self.compare(&before, status, now, is_followed);
         }
@@ -308,6 +311,20 @@ mod tests {
         assert_eq!(ended.see(connecting(true), 3), "");
         assert_eq!(ended.see(status(&["b"]), 4), "a");
         assert_eq!(ended.traces()[0].at, at(4));
+    }
+
+    #[test]
+    fn a_resource_that_is_yet_to_be_listed_has_not_ended() {
+        let mut ended = Ended::default();
+        ended.see(status(&["a", "b", "c"]), 0);
+        ended.observe(&Contact::Away, at(1));
+        for ids in [&["a"][..], &["a", "c"]] {
+            let mut listing = status(ids);
+            listing.portal.listing = true;
+            assert_eq!(ended.see(listing, 2), "");
+        }
+        assert_eq!(ended.see(status(&["a", "c"]), 3), "b");
+        assert!(!ended.traces()[0].is_exact);
     }
 
     #[test]

@@ -213,6 +213,8 @@ pub struct Portal {
     pub sessions: u64,
     /// True while the owner of this client is disabled.
     pub owner_disabled: bool,
+    /// True while the list of resources is not whole.
+    pub listing: bool,
 }
 
 /// The state of the session with the portal.

@@ -92,6 +92,54 @@ fn what_was_taken_away_while_the_portal_was_out_of_reach_is_refused() {
 }
 
 #[test]
+fn a_resource_that_the_portal_lists_later_is_not_refused_meanwhile() {
+    let mut play = Play::open(&[(1, OFFICE), (2, "10.5.0.0/24"), (3, "10.6.0.0/24")]);
+    play.disconnect();
+    play.later_resources = 2;
+    play.reconnect(vec![resource(3, "10.6.0.0/24")], Vec::new());
+    assert!(play.client.is_listing());
+    assert_eq!(refusal(&mut play, SERVER), None);
+    play.hear(ToClient::ResourceSet {
+        resource: resource(1, OFFICE),
+    });
+    assert!(play.client.is_listing());
+    assert_eq!(refusal(&mut play, "10.5.0.7"), None);
+    // With the last one, another that is new, it is known what has ended.
+    play.hear(ToClient::ResourceSet {
+        resource: resource(4, "10.7.0.0/24"),
+    });
+    assert!(!play.client.is_listing());
+    assert_eq!(
+        refusal(&mut play, "10.5.0.7"),
+        Some(PacketRefusal::Prohibited)
+    );
+    for listed in [SERVER, "10.6.0.7", "10.7.0.7"] {
+        assert_eq!(refusal(&mut play, listed), None, "{listed}");
+    }
+}
+
+#[test]
+fn a_list_that_was_cut_off_begins_anew_with_the_next_session() {
+    let mut play = Play::open(&[(1, OFFICE), (2, "10.5.0.0/24")]);
+    play.disconnect();
+    play.later_resources = 2;
+    play.reconnect(vec![resource(3, "10.6.0.0/24")], Vec::new());
+    play.disconnect();
+    assert!(play.client.is_listing());
+    play.later_resources = 1;
+    play.reconnect(vec![resource(1, OFFICE)], Vec::new());
+    assert_eq!(refusal(&mut play, "10.6.0.7"), None);
+    play.hear(ToClient::ResourceSet {
+        resource: resource(2, "10.5.0.0/24"),
+    });
+    assert!(!play.client.is_listing());
+    assert_eq!(
+        refusal(&mut play, "10.6.0.7"),
+        Some(PacketRefusal::Prohibited)
+    );
+}
+
+#[test]
 fn an_account_may_let_ended_access_leave_the_tunnel() {
     let mut play = Play::new();
     play.releases_ended_access = true;

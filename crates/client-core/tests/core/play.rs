@@ -68,6 +68,8 @@ pub(crate) struct Play {
     pub(crate) remembered: Vec<Remembered>,
     /// The account's rule about ended access in `welcome`.
     pub(crate) releases_ended_access: bool,
+    /// Resources that follow the next `welcome`.
+    pub(crate) later_resources: u32,
     /// The data plane.
     pub(crate) peers: BTreeMap<PublicKey, Peer>,
     /// Ranges whose routes are for some services alone.
@@ -221,6 +223,7 @@ impl Play {
             places: Vec::new(),
             remembered: Vec::new(),
             releases_ended_access: false,
+            later_resources: 0,
             peers: BTreeMap::new(),
             services: BTreeMap::new(),
             inbound: InboundRules::default(),
@@ -296,6 +299,7 @@ impl Play {
                 names_ipv6: "fd00:2021:1111:8000::/107".to_owned(),
             },
             resources,
+            later_resources: self.later_resources,
             grants,
             grant_lifetime_s: 3600,
             dns: self.dns.clone(),

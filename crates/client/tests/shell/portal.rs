@@ -198,6 +198,7 @@ impl Session {
                 names_ipv6: "fd00:2021:1111:8000::/107".to_owned(),
             },
             resources,
+            later_resources: 0,
             grants,
             grant_lifetime_s: 3600,
             dns: culvert_wire::model::Dns::default(),

@@ -154,7 +154,9 @@ pub(crate) fn portal(portal: &PortalStatus) -> String {
 
 fn resources(status: &Status, text: &mut String) {
     text.push_str("\nRESOURCES\n");
-    if status.resources.is_empty() && status.unreadable.is_empty() {
+    if status.portal.listing {
+        text.push_str("  the portal is listing them: some are missing yet\n");
+    } else if status.resources.is_empty() && status.unreadable.is_empty() {
         text.push_str("  none: no policy lets this client use anything\n");
         return;
     }

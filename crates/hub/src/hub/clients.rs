@@ -167,6 +167,7 @@ impl Hub {
             },
             ranges: settings.ranges.clone(),
             resources,
+            later_resources: u32::try_from(later.len()).unwrap_or(u32::MAX),
             grants: self.known_grants(client.id),
             grant_lifetime_s: settings.grant_lifetime_s,
             dns: match follows_dns {

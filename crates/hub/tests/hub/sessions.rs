@@ -294,7 +294,22 @@ fn a_long_list_of_resources_follows_the_welcome() {
     let welcome = &world.to_clients[0].1;
     let len = culvert_wire::encode(welcome).len();
     assert!(len <= limits::MAX_WELCOME_RESOURCES_LEN + 4096, "{len}");
-    assert!(world.to_clients.len() > 1);
+    let ToClient::Welcome {
+        later_resources, ..
+    } = welcome
+    else {
+        panic!("{welcome:?}");
+    };
+    // The rest of the list follows at once, and its length was told.
+    let later = &world.to_clients[1..];
+    assert!(!later.is_empty());
+    assert_eq!(later.len(), *later_resources as usize);
+    for (_, message) in later {
+        assert!(
+            matches!(message, ToClient::ResourceSet { .. }),
+            "{message:?}"
+        );
+    }
     world.check();
 }
 

@@ -141,8 +141,12 @@ pub enum ToClient {
         interface: Interface,
         /// The networks in use.
         ranges: Ranges,
-        /// Every resource that the client may ask for; more may follow as `resource_set`.
+        /// Every resource that the client may ask for, but those that follow.
         resources: Vec<Resource>,
+        /// So many resources follow at once, as `resource_set`. With the last of them, those that the client has from an
+        /// earlier session are gone.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        later_resources: u32,
         /// The client's grants that are still valid; any other that it holds has ended while it was
         /// away.
         #[serde(default)]
@@ -282,6 +286,11 @@ pub enum ToClient {
         /// Its `type`.
         kind: String,
     },
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Message for FromClient {

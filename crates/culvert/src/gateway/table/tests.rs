@@ -32,6 +32,7 @@ pub(in super::super) fn status() -> Status {
         portal_url: "https://192.0.2.10:8443".to_owned(),
         portal: PortalStatus {
             owner_disabled: false,
+            listing: false,
             state: PortalState::Waiting,
             state_for_ms: 8_000,
             next_attempt_in_ms: Some(1_500),

@@ -62,6 +62,7 @@ pub(crate) fn status() -> Status {
         portal_pin: None,
         portal: PortalStatus {
             owner_disabled: false,
+            listing: false,
             state: PortalState::Waiting,
             state_for_ms: 5_000,
             next_attempt_in_ms: Some(4_000),
