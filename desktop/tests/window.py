@@ -484,6 +484,35 @@ def signing_in():
         assert len(opened_by(opened)) == 3, opened_by(opened)
 
 
+def a_wrong_entry_of_the_sign_in():
+    """It is said in the dialog, beside the field, until the field changes; nothing is sent."""
+    settings(portal="http://portal.example.com")
+    portal = "Enter an address such as portal.example.com."
+    certificate = "This is no SHA-256 fingerprint: it has 43 characters"
+    token = "This is no token: it is empty, too long or has spaces."
+    keyboard = keys.Keyboard()
+    with Case(statuses.off("signed_out")) as (service, window):
+        window.click("Sign in")
+        window.sees("With the browser")
+        window.sees_not(portal)
+        window.click("Sign in with the browser")
+        window.sees(portal)
+        assert not window.unnamed(), window.unnamed()
+        window.picture("sign-in-wrong")
+        # The field has the focus: what is typed replaces what is in it.
+        keyboard.press("Control_L+a")
+        keyboard.write("vpn")
+        window.sees_not(portal)
+        keyboard.press("Tab")
+        keyboard.write("abc")
+        keyboard.press("Return")
+        window.sees(certificate)
+        window.click("Sign in with the token")
+        window.sees(token, certificate)
+        window.picture("sign-in-token-wrong")
+        assert not service.commands, service.commands
+
+
 def a_sign_in_of_another_window():
     """A window that is opened anew, or of another user, shows a sign-in that is under way, and opens no browser."""
     opened = browser()
@@ -897,8 +926,8 @@ def a_real_service():
 TESTS = [the_window_shows_each_state, a_service_that_goes_takes_its_resources_along, commands_reach_the_service,
          a_long_refusal_is_shown_whole, favourites_stay, names_are_text, every_control_has_a_name, dialogs_are_named,
          names_are_switched_in_the_settings, access_that_ends_leaves_a_trace, access_that_ends_unseen_leaves_a_trace,
-         a_resource_in_use_has_its_rate, signing_in, a_sign_in_of_another_window, a_browser_that_does_not_open,
-         a_service_that_signs_nobody_in, an_older_service_is_polled, a_window_that_was_asleep_is_right,
+         a_resource_in_use_has_its_rate, signing_in, a_wrong_entry_of_the_sign_in, a_sign_in_of_another_window,
+         a_browser_that_does_not_open, a_service_that_signs_nobody_in, an_older_service_is_polled, a_window_that_was_asleep_is_right,
          a_machine_that_slept, the_tray, the_tray_has_pixels, log_and_bundle, german_and_dark, every_page_is_german,
          everything_by_keys, another_program_is_told_nothing, a_real_service, ten_thousand_resources]
 

@@ -19,7 +19,7 @@ pub(super) fn open(app: &Rc<App>) {
         .transient_for(window.parent())
         .modal(true)
         .default_width(460)
-        .default_height(520)
+        .default_height(600)
         .title(words.get(Message::SignIn))
         .build();
     let page = adw::PreferencesPage::new();
@@ -64,32 +64,33 @@ fn browser(app: &Rc<App>, dialog: &adw::Window) -> adw::PreferencesGroup {
         .title(words.get(Message::PortalCertificate))
         .build();
     let button = submit(&words.get(Message::SignInByBrowser));
+    let complaint = Complaint::new();
     group.add(&portal);
     group.add(&certificate);
+    group.add(&complaint.0);
     group.add(&button);
     let (weak, dialog) = (Rc::downgrade(app), dialog.clone());
     let begin = Rc::new({
-        let (portal, certificate) = (portal.clone(), certificate.clone());
+        let (portal, certificate, complaint) =
+            (portal.clone(), certificate.clone(), complaint.clone());
         move || {
             let Some(app) = weak.upgrade() else { return };
             let Some(url) = portal_url(&portal.text()) else {
-                portal.add_css_class("error");
-                app.toast(&app.words.get(Message::PortalInvalid));
-                return;
+                return complaint.of(&portal, &app.words.get(Message::PortalInvalid));
             };
             let typed = certificate.text();
             let pin = fingerprint(&typed);
             if pin.is_none() && !typed.trim().is_empty() {
-                certificate.add_css_class("error");
-                app.toast(&app.words.get(Message::CertificateInvalid));
-                return;
+                let text = app.words.get(Message::CertificateInvalid);
+                return complaint.of(&certificate, &text);
             }
             dialog.close();
             app.begin_sign_in(url, pin);
         }
     });
     for row in [&portal, &certificate] {
-        row.connect_changed(|row| row.remove_css_class("error"));
+        let complaint = complaint.clone();
+        row.connect_changed(move |row| complaint.end(row));
         let entered = Rc::clone(&begin);
         row.connect_entry_activated(move |_| entered());
     }
@@ -108,31 +109,63 @@ fn token(app: &Rc<App>, dialog: &adw::Window) -> adw::PreferencesGroup {
         .title(words.get(Message::Token))
         .build();
     let button = submit(&words.get(Message::SignInByToken));
+    let complaint = Complaint::new();
     group.add(&entry);
+    group.add(&complaint.0);
     group.add(&button);
     let (weak, dialog) = (Rc::downgrade(app), dialog.clone());
     let begin = Rc::new({
-        let entry = entry.clone();
+        let (entry, complaint) = (entry.clone(), complaint.clone());
         move || {
             let Some(app) = weak.upgrade() else { return };
             let token = Zeroizing::new(entry.text().trim().to_owned());
             let is_token = (1..=MAX_TOKEN_BYTES).contains(&token.len())
                 && token.bytes().all(|byte| byte.is_ascii_graphic());
             if !is_token {
-                entry.add_css_class("error");
-                app.toast(&app.words.get(Message::TokenInvalid));
-                return;
+                return complaint.of(&entry, &app.words.get(Message::TokenInvalid));
             }
             entry.set_text("");
             dialog.close();
             app.send(Request::SignIn(SignIn::Token { token }));
         }
     });
-    entry.connect_changed(|entry| entry.remove_css_class("error"));
+    entry.connect_changed(move |entry| complaint.end(entry));
     let entered = Rc::clone(&begin);
     entry.connect_entry_activated(move |_| entered());
     button.connect_clicked(move |_| begin());
     group
+}
+
+/// The line below the fields of a way in that says what is wrong with one of them. It is hidden while nothing is.
+#[derive(Clone)]
+struct Complaint(gtk::Label);
+
+impl Complaint {
+    fn new() -> Self {
+        let label = gtk::Label::builder()
+            .visible(false)
+            .wrap(true)
+            .xalign(0.0)
+            .margin_top(6)
+            .css_classes(["error"])
+            .accessible_role(gtk::AccessibleRole::Alert)
+            .build();
+        Self(label)
+    }
+
+    /// Says what is wrong with a field, and goes there.
+    fn of(&self, field: &impl IsA<gtk::Widget>, text: &str) {
+        field.add_css_class("error");
+        self.0.set_label(text);
+        self.0.set_visible(true);
+        field.grab_focus();
+    }
+
+    /// The field has changed.
+    fn end(&self, field: &impl IsA<gtk::Widget>) {
+        field.remove_css_class("error");
+        self.0.set_visible(false);
+    }
 }
 
 fn submit(label: &str) -> gtk::Button {
