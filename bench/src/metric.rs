@@ -17,8 +17,12 @@ pub(crate) enum Metric {
     },
     /// Mean round-trip time of an idle tunnel in milliseconds.
     IdlePing,
+    /// Median of the same.
+    IdlePingMedian,
     /// Mean round-trip time under one TCP connection, in milliseconds.
     LoadedPing,
+    /// Median of the same.
+    LoadedPingMedian,
     /// The longest of those, in milliseconds.
     LoadedPingMax,
     /// The share of them that had no answer within a second, in percent.
@@ -66,7 +70,9 @@ impl Metric {
                 Better::Higher
             }
             Self::IdlePing
+            | Self::IdlePingMedian
             | Self::LoadedPing
+            | Self::LoadedPingMedian
             | Self::LoadedPingMax
             | Self::LoadedPingLost
             | Self::LoadedRetransmissions
@@ -84,9 +90,12 @@ impl Metric {
             Self::Tcp(..) | Self::UdpLossFree { .. } | Self::LoadedTcp | Self::LinkTcp { .. } => {
                 ("Gbit/s", 1e9)
             }
-            Self::IdlePing | Self::LoadedPing | Self::LoadedPingMax | Self::LinkPing { .. } => {
-                ("ms", 1.0)
-            }
+            Self::IdlePing
+            | Self::IdlePingMedian
+            | Self::LoadedPing
+            | Self::LoadedPingMedian
+            | Self::LoadedPingMax
+            | Self::LinkPing { .. } => ("ms", 1.0),
             Self::LoadedRetransmissions | Self::Reordered | Self::OutOfOrder => ("", 1.0),
             Self::LoadedPingLost => ("%", 1.0),
             Self::CpuPerGigabyte => ("s/GB", 1.0),
@@ -109,7 +118,9 @@ impl Metric {
                 payload_bytes,
             } => format!("udp_segmented_loss_free_{payload_bytes}_bits_per_second"),
             Self::IdlePing => "ping_idle_average_ms".to_owned(),
+            Self::IdlePingMedian => "ping_idle_median_ms".to_owned(),
             Self::LoadedPing => "ping_under_load_average_ms".to_owned(),
+            Self::LoadedPingMedian => "ping_under_load_median_ms".to_owned(),
             Self::LoadedPingMax => "ping_under_load_max_ms".to_owned(),
             Self::LoadedPingLost => "ping_under_load_lost_percent".to_owned(),
             Self::LoadedTcp => "tcp_under_ping_bits_per_second".to_owned(),
@@ -139,7 +150,9 @@ impl fmt::Display for Metric {
                 payload_bytes,
             } => write!(formatter, "UDP {payload_bytes} B in runs"),
             Self::IdlePing => formatter.write_str("ping, idle"),
+            Self::IdlePingMedian => formatter.write_str("ping, idle, median"),
             Self::LoadedPing => formatter.write_str("ping under load"),
+            Self::LoadedPingMedian => formatter.write_str("ping under load, median"),
             Self::LoadedPingMax => formatter.write_str("… longest"),
             Self::LoadedPingLost => formatter.write_str("… lost"),
             Self::LoadedTcp => formatter.write_str("… TCP meanwhile"),

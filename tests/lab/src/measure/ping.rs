@@ -17,6 +17,8 @@ pub struct PingReport {
     pub received: u32,
     /// The mean round-trip time in milliseconds.
     pub average_ms: f64,
+    /// The median round-trip time in milliseconds. On a machine that others share, one late reply moves the mean.
+    pub median_ms: f64,
     /// The longest round-trip time in milliseconds.
     pub max_ms: f64,
 }
@@ -33,9 +35,7 @@ pub fn start_ping(
 ) -> Result<Process> {
     let interval_s = interval.as_secs_f64();
     // Replies that are a second late are lost, for any purpose here.
-    namespace.spawn(&format!(
-        "ping -q -n -i {interval_s} -c {count} -W 1 {target}"
-    ))
+    namespace.spawn(&format!("ping -n -i {interval_s} -c {count} -W 1 {target}"))
 }
 
 impl PingReport {
@@ -75,20 +75,33 @@ impl PingReport {
         let mut times = times.split(" = ").nth(1)?.split('/').skip(1);
         let average_ms = times.next()?.parse().ok()?;
         let max_ms = times.next()?.parse().ok()?;
+        let mut each_ms: Vec<f64> = output.lines().filter_map(round_trip_ms).collect();
+        each_ms.sort_by(f64::total_cmp);
+        let median_ms = *each_ms.get(each_ms.len() / 2)?;
         Some(Self {
             sent,
             received,
             average_ms,
+            median_ms,
             max_ms,
         })
     }
+}
+
+/// The round-trip time of one reply's line.
+fn round_trip_ms(line: &str) -> Option<f64> {
+    let (_, time) = line.split_once(" time=")?;
+    time.strip_suffix(" ms")?.parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const OUTPUT: &str = "PING 10.1.1.2 (10.1.1.2) 56(84) bytes of data.\n\n\
+    const OUTPUT: &str = "PING 10.1.1.2 (10.1.1.2) 56(84) bytes of data.\n\
+        64 bytes from 10.1.1.2: icmp_seq=1 ttl=64 time=0.339 ms\n\
+        64 bytes from 10.1.1.2: icmp_seq=2 ttl=64 time=0.005 ms\n\
+        64 bytes from 10.1.1.2: icmp_seq=4 ttl=64 time=0.004 ms\n\n\
         --- 10.1.1.2 ping statistics ---\n\
         200 packets transmitted, 198 received, 1% packet loss, time 398ms\n\
         rtt min/avg/max/mdev = 0.003/0.006/0.339/0.023 ms\n";
@@ -100,6 +113,7 @@ mod tests {
             sent: 200,
             received: 198,
             average_ms: 0.006,
+            median_ms: 0.005,
             max_ms: 0.339,
         };
         assert_eq!(report, expected);
@@ -107,7 +121,8 @@ mod tests {
 
     #[test]
     fn without_a_reply_there_are_no_times() {
-        let output = OUTPUT.lines().take(4).collect::<Vec<_>>().join("\n");
+        let lines = OUTPUT.lines().filter(|line| !line.contains(" time="));
+        let output = lines.take(4).collect::<Vec<_>>().join("\n");
         assert_eq!(PingReport::parse(&output), None);
     }
 }
