@@ -52,10 +52,12 @@ fn a_person_signs_in_uses_resources_loses_one_and_the_portal_and_signs_out() {
         .admin("policy delete intranet --yes")
         .unwrap();
     let cut = download.cut_after(Instant::now()).unwrap();
-    window.sees_not("Intranet");
-    window.sees(&["2 of 2"]);
+    window.sees(&["Intranet, 10.50.0.10, Ended", "Access ended: "]);
     println!("the download ended {} ms after the policy", cut.as_millis());
     window.picture("8-revoked");
+    window.click("Remove Intranet from the list");
+    window.sees_not("Intranet");
+    window.sees(&["2 of 2"]);
 
     scene.product.portal.kill().unwrap();
     window.sees(&["The portal does not answer", "Wiki"]);
