@@ -42,15 +42,18 @@ fn a_clients_log_names_portal_resource_and_gateway_of_all_that_is_granted_and_re
         .unwrap();
     says(&bed, &["access revoked", "resource=\"web\"", "reason="]);
 
-    let gateway = bed.product.gateways[1 - killed].output();
+    // Client and gateway are told of it apart.
     for part in [
         "connected to the portal",
         url,
         "access granted",
         "access revoked",
     ] {
-        assert!(gateway.contains(part), "{part}: {gateway}");
+        let gateway = &bed.product.gateways[1 - killed];
+        wait_until(part, SOON, || gateway.output().contains(part))
+            .unwrap_or_else(|error| panic!("{error}: {}", gateway.output()));
     }
+    let gateway = bed.product.gateways[1 - killed].output();
     for event in ["access granted", "access revoked"] {
         let line = gateway.lines().find(|line| line.contains(event)).unwrap();
         for part in [
