@@ -52,5 +52,5 @@ pub use service_manager::ServiceManager;
 pub use traces::Traces;
 pub use transfer::Transfer;
 pub use tunnel::{Tunnel, TunnelPlan};
-pub use wait::wait_until;
+pub use wait::{in_one_of_some_attempts, wait_until};
 pub use wireguard::{Implementation, KeyPair, WireGuardEnd};

@@ -26,6 +26,11 @@ impl Host {
         let link = link.expect("a link is made");
         run(&namespace, "ip route add default via 10.200.1.2");
         run(&namespace, "ip -6 route add default via fd00:200:1::2");
+        // The kernel adds it once it has noticed that the link is up, which nothing waits for.
+        wait_until("the link's own route", DEADLINE, || {
+            run(&namespace, "ip -6 route").contains("fe80::/64 dev veth1")
+        })
+        .expect("it comes");
         let mut host = Self {
             namespace,
             tunnel: None,

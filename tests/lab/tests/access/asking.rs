@@ -2,7 +2,7 @@
 
 use crate::common::{Bed, OTHER_PORT, SOON, WEB_PORT, access, access_with};
 use culvert_lab::product::{PRIVATE_V4, PRIVATE_V6};
-use culvert_lab::{Family, culvert_program, wait_until};
+use culvert_lab::{Family, culvert_program, in_one_of_some_attempts, wait_until};
 use std::process::Output;
 use std::time::{Duration, Instant};
 
@@ -97,16 +97,32 @@ fn a_port_that_is_added_to_an_address_in_use_works_at_once() {
     wait_until_idle(&bed);
     let portal = &bed.product.portal;
     for (name, address) in [("late", PRIVATE_V4), ("late-six", PRIVATE_V6)] {
-        let resource =
-            format!("resource create {name} --site lab --address {address} --allow tcp:81");
-        portal.admin(&resource).unwrap();
-        let policy = format!("policy create --group staff --resource {name}");
-        portal.admin(&policy).unwrap();
-        let began = Instant::now();
-        assert!(bed.reaches(address, OTHER_PORT), "{address}");
-        let took = began.elapsed();
-        println!("{address}: {} ms", took.as_millis());
-        assert!(took < AT_ONCE, "{address} took {took:?}");
+        let mut attempts = 0;
+        in_one_of_some_attempts(|| {
+            attempts += 1;
+            if attempts > 1 {
+                for kind in ["policy", "resource"] {
+                    portal
+                        .admin(&format!("{kind} delete {name} --yes"))
+                        .unwrap();
+                }
+                wait_until_idle(&bed);
+            }
+            let resource =
+                format!("resource create {name} --site lab --address {address} --allow tcp:81");
+            portal.admin(&resource).unwrap();
+            let policy = format!("policy create {name} --group staff --resource {name}");
+            portal.admin(&policy).unwrap();
+            let began = Instant::now();
+            assert!(bed.reaches(address, OTHER_PORT), "{address}");
+            let took = began.elapsed();
+            println!("{address}: {} ms", took.as_millis());
+            match took < AT_ONCE {
+                true => Ok(()),
+                false => Err(format!("{address} took {took:?}")),
+            }
+        })
+        .unwrap();
     }
 }
 

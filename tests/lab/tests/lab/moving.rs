@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 
 use culvert_lab::{
-    Family, Implementation, Link, LinkShape, Subnet, Tunnel, TunnelPlan, wait_until,
+    Family, Implementation, Link, LinkShape, Process, Subnet, Tunnel, TunnelPlan,
+    in_one_of_some_attempts, wait_until,
 };
 
 use crate::support::{
@@ -189,6 +190,10 @@ fn the_mtu_may_change_while_the_interface_runs() {
 
 #[test]
 fn a_routing_rule_that_leads_to_the_peer_by_another_uplink_is_followed_with_the_next_packet() {
+    in_one_of_some_attempts(follows_a_rule).unwrap();
+}
+
+fn follows_a_rule() -> Result<(), String> {
     for (family, version) in [(Family::V4, "-4"), (Family::V6, "-6")] {
         let tunnel = TunnelPlan {
             outer: family,
@@ -218,14 +223,29 @@ fn a_routing_rule_that_leads_to_the_peer_by_another_uplink_is_followed_with_the_
         let peer = tunnel.link.subnet.host(family, 2);
         left.run(&format!("ip {version} rule add to {peer} lookup 200"))
             .unwrap();
-        let said = ping.succeed(SOON).unwrap();
-        let received = said
-            .lines()
-            .filter(|line| line.contains("icmp_seq="))
-            .count();
         // One may leave before the rule is heard of.
-        assert!(received >= 79, "{family:?}: {said}");
+        all_but(1, ping)?;
     }
+    Ok(())
+}
+
+/// Waits for the end of a `ping`, of which at most so many may be lost.
+fn all_but(lost_max: usize, mut ping: Process) -> Result<(), String> {
+    let said = ping.succeed(SOON).unwrap();
+    let received = said.lines().filter(|line| line.contains("icmp_seq="));
+    match received.count() + lost_max >= count_of(&said) {
+        true => Ok(()),
+        false => Err(said),
+    }
+}
+
+/// The pings that were sent.
+fn count_of(said: &str) -> usize {
+    let counts = said
+        .lines()
+        .find(|line| line.contains(" packets transmitted"));
+    let sent = counts.and_then(|line| line.split(' ').next());
+    sent.unwrap().parse().unwrap()
 }
 
 /// Rules and routes that lead to the peer, `PEER`, by the uplink of table 200, and what takes each back.
@@ -291,7 +311,7 @@ fn whatever_leads_to_the_peer_by_another_uplink_is_followed_with_the_next_packet
     left.run(&format!("ip route add {router}/32 dev veth2"))
         .unwrap();
     let inner = tunnel.right_address(Family::V4);
-    for (detour, back) in DETOURS {
+    let follows = |detour: &str, back: &str| {
         // The interval leaves a busy machine the time to hear of the change.
         let line = format!("ping -i 0.1 -c 24 {inner}");
         let mut ping = left.spawn(&line).unwrap();
@@ -302,13 +322,14 @@ fn whatever_leads_to_the_peer_by_another_uplink_is_followed_with_the_next_packet
             .unwrap_or_else(|error| panic!("{detour}: {error}"));
         let taken = by_other.packets().unwrap() - before;
         run(back);
-        let said = ping.succeed(SOON).unwrap();
-        let received = said
-            .lines()
-            .filter(|line| line.contains("icmp_seq="))
-            .count();
-        assert!(taken >= 6, "{detour}: {taken} by the other uplink: {said}");
         // One may leave before the change is heard of, each time.
-        assert!(received >= 22, "{detour}: {said}");
+        all_but(2, ping).map_err(|said| format!("{detour}: {said}"))?;
+        match taken >= 6 {
+            true => Ok(()),
+            false => Err(format!("{detour}: {taken} by the other uplink")),
+        }
+    };
+    for (detour, back) in DETOURS {
+        in_one_of_some_attempts(|| follows(detour, back)).unwrap();
     }
 }
