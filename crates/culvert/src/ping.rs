@@ -154,13 +154,11 @@ async fn ping(socket: &Path, wanted: &str, port: Option<Port>) -> Result<(String
         return Err(Failure::new(Exit::PortalUnreachable, what));
     }
     let id = loop {
-        match find(&status, wanted) {
-            Err(_) if status.portal.listing && Instant::now() < deadline => {
-                sleep(POLL_INTERVAL).await;
-                status = ask_status(socket).await.map_err(failed)?;
-            }
-            found => break found?,
+        if let Some(id) = find(&status, wanted, Instant::now() < deadline)? {
+            break id;
         }
+        sleep(POLL_INTERVAL).await;
+        status = ask_status(socket).await.map_err(failed)?;
     };
     if let Some(port) = port {
         passes(&status, id, port)?;
@@ -179,7 +177,9 @@ async fn ping(socket: &Path, wanted: &str, port: Option<Port>) -> Result<(String
     }
 }
 
-fn find(status: &Status, wanted: &str) -> Result<ResourceId, Failure> {
+/// The resource that is meant. None where the portal is listing the resources and may name it yet, if `waits` says to wait for
+/// that.
+fn find(status: &Status, wanted: &str, waits: bool) -> Result<Option<ResourceId>, Failure> {
     // First: a client that was started meanwhile knows no resource.
     if status.portal.owner_disabled {
         return Err(Failure::new(Exit::Denied, OWNER_DISABLED));
@@ -187,19 +187,19 @@ fn find(status: &Status, wanted: &str) -> Result<ResourceId, Failure> {
     let is_meant = |resource: &&ResourceStatus| {
         resource.name == wanted || resource.target == wanted || resource.id.to_string() == wanted
     };
-    let found = status.resources.iter().find(is_meant);
+    if let Some(found) = status.resources.iter().find(is_meant) {
+        return Ok(Some(found.id));
+    }
     let mut unreadable = status.unreadable.iter();
-    let unreadable = unreadable.find(|it| it.name.as_deref() == Some(wanted));
-    found.map(|resource| resource.id).ok_or_else(|| {
-        let why = match unreadable {
-            Some(unreadable) => format!("`{wanted}` can't be read: {}", unreadable.why),
-            None => format!(
-                "this client has no resource `{wanted}`: \"culvert resources\" lists them; if it should \
-                 have it, no policy lets it, or the portal has not been reached yet"
-            ),
-        };
-        Failure::new(Exit::Failed, why)
-    })
+    let why = match unreadable.find(|it| it.name.as_deref() == Some(wanted)) {
+        Some(unreadable) => format!("`{wanted}` can't be read: {}", unreadable.why),
+        None if status.portal.listing && waits => return Ok(None),
+        None => format!(
+            "this client has no resource `{wanted}`: \"culvert resources\" lists them; if it should \
+             have it, no policy lets it, or the portal has not been reached yet"
+        ),
+    };
+    Err(Failure::new(Exit::Failed, why))
 }
 
 /// Fails where the filters of a resource do not let the port through.
@@ -304,12 +304,25 @@ mod tests {
     fn of_a_disabled_owner_no_policy_is_to_blame() {
         let mut status = status();
         status.resources.clear();
-        let failure = find(&status, "web").unwrap_err();
+        let failure = find(&status, "web", true).unwrap_err();
         assert!(failure.to_string().contains("no policy lets it"));
         status.portal.owner_disabled = true;
-        let failure = find(&status, "web").unwrap_err();
+        let failure = find(&status, "web", true).unwrap_err();
         assert_eq!(failure.status, Exit::Denied);
         assert_eq!(failure.to_string(), OWNER_DISABLED);
+    }
+
+    #[test]
+    fn a_resource_that_the_portal_may_list_yet_is_waited_for() {
+        let mut status = status();
+        status.portal.listing = true;
+        let web = status.resources[0].id;
+        assert_eq!(find(&status, "web", true).unwrap(), Some(web));
+        assert_eq!(find(&status, "mail", true).unwrap(), None);
+        let late = find(&status, "mail", false).unwrap_err();
+        assert!(late.to_string().contains("no resource `mail`"));
+        status.portal.listing = false;
+        assert!(find(&status, "mail", true).is_err());
     }
 
     #[test]

@@ -162,6 +162,18 @@ RESOURCES
 }
 
 #[test]
+fn a_list_that_is_not_whole_is_told_and_no_policy_is_to_blame() {
+    let mut status = status();
+    status.portal.listing = true;
+    let text = render(&status);
+    let listing = "RESOURCES\n  the portal is listing them: some are missing yet\n";
+    assert!(text.contains(&format!("{listing}  web  ")), "{text}");
+    status.resources.clear();
+    let text = render(&status);
+    assert!(text.contains(&format!("{listing}\nGATEWAYS")), "{text}");
+}
+
+#[test]
 fn whom_rules_about_applications_refused_is_told_by_name() {
     let mut status = status();
     status.resources[0].applications = Some("only programs of backup".to_owned());
