@@ -16,6 +16,8 @@ LABS := access browser lab packages
 # Seconds for each fuzz target, and which (all).
 FUZZ_SECONDS ?= 60
 TARGETS ?=
+# The command for a fresh machine.
+FRESH ?= make test-desktop
 # What to break on purpose: session, policy, or a sample of portal and store.
 MUTANTS ?= session
 
@@ -26,7 +28,7 @@ desktop_target_dir := $(or $(CARGO_TARGET_DIR),desktop/target)
 BENCH_RUN = CULVERT_BIN="$${CULVERT_BIN:-$$(realpath $(target_dir)/release/culvert)}" cargo run --release -p culvert-bench --
 
 .DEFAULT_GOAL := help
-.PHONY: help setup desktop test-desktop bench-desktop test-desktop-lab lint-desktop demo demo-ha test test-scripts test-packages packages packages-desktop packages-arm64 packages-desktop-arm64 arm64 test-arm64 portable static release reproducible bench bench-quick bench-console bench-crowd bench-relay bench-scale bench-turns day study lint lint-labs lint-containers audit vet vet-import fuzz constant-time handshake-model miri sanitize docs docs-serve rustdoc clean-lab ci rust mutants promises
+.PHONY: help setup desktop test-desktop bench-desktop test-desktop-lab test-fresh lint-desktop demo demo-ha test test-scripts test-packages packages packages-desktop packages-arm64 packages-desktop-arm64 arm64 test-arm64 portable static release reproducible bench bench-quick bench-console bench-crowd bench-relay bench-scale bench-turns day study lint lint-labs lint-containers audit vet vet-import fuzz constant-time handshake-model miri sanitize docs docs-serve rustdoc clean-lab ci rust mutants promises
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +55,9 @@ test-desktop-lab: setup ## The window of people at a Debian machine, with servic
 	cargo build --locked --manifest-path desktop/Cargo.toml --workspace
 	@scripts/desktop-under-test.sh
 	CULVERT_BIN="$$(realpath $(target_dir)/debug/culvert)" cargo test --workspace --test desktop -- --nocapture --test-threads 2
+
+test-fresh: ## A command at a fresh Debian machine, which scripts/setup.sh has to make ready: FRESH="make demo" (root)
+	@scripts/fresh-machine.sh $(FRESH)
 
 bench-desktop: desktop ## Processor time, memory and times of the window with 10,000 resources, under Xvfb
 	@CULVERT_DESKTOP=$(abspath $(desktop_target_dir))/release/culvert-desktop desktop/tests/window.sh --bench
