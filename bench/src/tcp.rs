@@ -73,7 +73,9 @@ pub(crate) fn idle_ping(bed: &Bed<'_>, effort: &Effort, samples: &mut Samples) -
         effort.idle_pings,
     )?;
     samples.add(bed.subject, Metric::IdlePing, report.average_ms);
-    samples.add(bed.subject, Metric::IdlePingMedian, report.median_ms);
+    if let Some(median_ms) = report.median_ms {
+        samples.add(bed.subject, Metric::IdlePingMedian, median_ms);
+    }
     Ok(())
 }
 
@@ -81,7 +83,9 @@ pub(crate) fn idle_ping(bed: &Bed<'_>, effort: &Effort, samples: &mut Samples) -
 pub(crate) fn ping_under_load(bed: &Bed<'_>, effort: &Effort, samples: &mut Samples) -> Result<()> {
     let (tcp, ping) = loaded(bed, effort)?;
     samples.add(bed.subject, Metric::LoadedPing, ping.average_ms);
-    samples.add(bed.subject, Metric::LoadedPingMedian, ping.median_ms);
+    if let Some(median_ms) = ping.median_ms {
+        samples.add(bed.subject, Metric::LoadedPingMedian, median_ms);
+    }
     samples.add(bed.subject, Metric::LoadedPingMax, ping.max_ms);
     let lost = 100.0 * f64::from(ping.sent.saturating_sub(ping.received)) / f64::from(ping.sent);
     samples.add(bed.subject, Metric::LoadedPingLost, lost);

@@ -18,7 +18,8 @@ pub struct PingReport {
     /// The mean round-trip time in milliseconds.
     pub average_ms: f64,
     /// The median round-trip time in milliseconds. On a machine that others share, one late reply moves the mean.
-    pub median_ms: f64,
+    /// None of a quiet `ping`, which tells nothing of single replies.
+    pub median_ms: Option<f64>,
     /// The longest round-trip time in milliseconds.
     pub max_ms: f64,
 }
@@ -77,7 +78,7 @@ impl PingReport {
         let max_ms = times.next()?.parse().ok()?;
         let mut each_ms: Vec<f64> = output.lines().filter_map(round_trip_ms).collect();
         each_ms.sort_by(f64::total_cmp);
-        let median_ms = *each_ms.get(each_ms.len() / 2)?;
+        let median_ms = each_ms.get(each_ms.len() / 2).copied();
         Some(Self {
             sent,
             received,
@@ -113,10 +114,17 @@ mod tests {
             sent: 200,
             received: 198,
             average_ms: 0.006,
-            median_ms: 0.005,
+            median_ms: Some(0.005),
             max_ms: 0.339,
         };
         assert_eq!(report, expected);
+    }
+
+    #[test]
+    fn a_quiet_ping_tells_all_but_the_median() {
+        let lines = OUTPUT.lines().filter(|line| !line.contains(" time="));
+        let report = PingReport::parse(&lines.collect::<Vec<_>>().join("\n")).unwrap();
+        assert_eq!((report.received, report.median_ms), (198, None));
     }
 
     #[test]
