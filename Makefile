@@ -56,7 +56,7 @@ test-desktop-lab: setup ## The window of people at a Debian machine, with servic
 	@scripts/desktop-under-test.sh
 	CULVERT_BIN="$$(realpath $(target_dir)/debug/culvert)" cargo test --workspace --test desktop -- --nocapture --test-threads 2
 
-test-fresh: ## A command at a fresh Debian machine, which scripts/setup.sh has to make ready: FRESH="make demo" (root)
+test-fresh: setup ## A command at a fresh Debian machine, which scripts/setup.sh has to make ready: FRESH="make demo" (root)
 	@scripts/fresh-machine.sh $(FRESH)
 
 bench-desktop: desktop ## Processor time, memory and times of the window with 10,000 resources, under Xvfb
