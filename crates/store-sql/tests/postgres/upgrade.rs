@@ -1,6 +1,6 @@
 //! A database of the version before, and portals of two versions on one.
 
-use crate::portals::report;
+use crate::portals::{lengthen_lease, report};
 use crate::server::{Database, Server};
 use crate::upgraded::{
     ACCOUNT, LATER_CONDITION, LATER_ROWS, NEXT, ROWS, add_site, both_write_and_read, finds_all,
@@ -106,6 +106,7 @@ async fn portals_of_two_versions_share_a_database_until_the_upgrade_is_finished(
     let older = open(database.options().portal()).await;
     let led = older.report(&report(1), Claim::Take).await.unwrap();
     assert!(matches!(led, Leading::This { .. }), "{led:?}");
+    lengthen_lease(&database).await;
     // The newer one extends the database under the older one, which leads.
     let newer = open(next(&database)).await;
     let follows = newer.report(&report(2), Claim::Take).await.unwrap();

@@ -3,7 +3,7 @@
 use crate::clocks::build_library;
 use crate::common::SOON;
 use culvert_lab::nat::NatKind;
-use culvert_lab::product::BehindNats;
+use culvert_lab::product::{BehindNats, Client};
 use culvert_lab::wait_until;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -107,7 +107,7 @@ impl Scene {
 
     /// Refusals of the relay that its clients tell of.
     fn refusals(&self) -> usize {
-        let outputs = self.nats.clients.iter().map(|client| client.output());
+        let outputs = self.nats.clients.iter().map(Client::output);
         outputs.map(|said| said.matches(REFUSES).count()).sum()
     }
 

@@ -183,7 +183,7 @@ fn the_mtu_may_change_while_the_interface_runs() {
         // A packet of exactly that size passes whole.
         let payload_bytes = mtu_bytes - 28;
         let address = tunnel.right_address(Family::V4);
-        let ping = format!("ping -M do -c 1 -W 2 -s {payload_bytes} {address}");
+        let ping = format!("ping -M do -c 1 -W 10 -s {payload_bytes} {address}");
         tunnel.left.namespace.run(&ping).unwrap();
     }
 }

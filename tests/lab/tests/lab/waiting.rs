@@ -63,7 +63,8 @@ fn whatever_waited_for_a_handshake_arrives_in_order() {
 #[test]
 fn the_first_answer_to_a_peer_that_has_restarted_arrives() {
     let mut tunnel = culvert_tunnel().unwrap();
-    let ping = format!("ping -c 1 -W 1 {}", tunnel.right_address(Family::V4));
+    // It waits for a whole handshake.
+    let ping = format!("ping -c 1 -W 10 {}", tunnel.right_address(Family::V4));
     for restart in 0..10 {
         tunnel.left.restart().unwrap();
         tunnel.configure_left().unwrap();
