@@ -10,6 +10,7 @@ use culvert_store::{Role, SecretBytes, SecretName, StoreError};
 use culvert_store_sql::SecretsAccess;
 use culvert_store_sql::{SqlStore, SqliteOptions};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
@@ -22,9 +23,10 @@ fn key(byte: u8) -> SecretsAccess {
     SecretsAccess::Key(sealer(SecretsKey::from_bytes(&[byte; 32])))
 }
 
-/// The files of the directory that hold one of these secrets, or the beginning of a private key.
+/// The files of the directory that hold one of these secrets, or the beginning of a private key. The log of a database, which a
+/// connection that closes late leaves behind for the next one, counts as the database.
 fn holding(directory: &Path, secrets: &[Vec<u8>]) -> Vec<String> {
-    let mut holding = Vec::new();
+    let mut holding = BTreeSet::new();
     for entry in fs::read_dir(directory).unwrap() {
         let entry = entry.unwrap();
         if entry.file_type().unwrap().is_dir() {
@@ -33,10 +35,11 @@ fn holding(directory: &Path, secrets: &[Vec<u8>]) -> Vec<String> {
         let content = fs::read(entry.path()).unwrap();
         let holds = |secret: &Vec<u8>| content.windows(secret.len()).any(|part| part == secret);
         if secrets.iter().any(holds) {
-            holding.push(entry.file_name().into_string().unwrap());
+            let name = entry.file_name().into_string().unwrap();
+            holding.insert(name.trim_end_matches("-wal").to_owned());
         }
     }
-    holding
+    holding.into_iter().collect()
 }
 
 async fn make_sink(running: &Running, listener: &TcpListener) {
