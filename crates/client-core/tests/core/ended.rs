@@ -9,6 +9,12 @@ use std::net::SocketAddr;
 const OFFICE: &str = "10.0.0.0/24";
 const SERVER: &str = "10.0.0.7";
 
+fn set(play: &mut Play, number: u8, target: &str) {
+    play.hear(ToClient::ResourceSet {
+        resource: resource(number, target),
+    });
+}
+
 fn remove(play: &mut Play, number: u8) {
     play.hear(ToClient::ResourceRemoved {
         resource: resource_id(number),
@@ -54,9 +60,7 @@ fn a_resource_that_comes_back_is_asked_for_again() {
     let mut play = Play::open(&[(1, OFFICE)]);
     remove(&mut play, 1);
     // As another one, at the same place.
-    play.hear(ToClient::ResourceSet {
-        resource: resource(2, OFFICE),
-    });
+    set(&mut play, 2, OFFICE);
     play.gain(SERVER, 2, Granting::through(1, 1));
     assert!(play.way_to(SERVER).is_some());
     remove(&mut play, 2);
@@ -66,9 +70,7 @@ fn a_resource_that_comes_back_is_asked_for_again() {
 #[test]
 fn a_resource_that_leads_elsewhere_leaves_its_old_place_refused() {
     let mut play = Play::open(&[(1, OFFICE)]);
-    play.hear(ToClient::ResourceSet {
-        resource: resource(1, "10.9.0.0/24"),
-    });
+    set(&mut play, 1, "10.9.0.0/24");
     assert!(leads(&play, OFFICE) && leads(&play, "10.9.0.0/24"));
     assert_eq!(refusal(&mut play, SERVER), Some(PacketRefusal::Prohibited));
     assert_eq!(refusal(&mut play, "10.9.0.7"), None);
@@ -99,15 +101,11 @@ fn a_resource_that_the_portal_lists_later_is_not_refused_meanwhile() {
     play.reconnect(vec![resource(3, "10.6.0.0/24")], Vec::new());
     assert!(play.client.is_listing());
     assert_eq!(refusal(&mut play, SERVER), None);
-    play.hear(ToClient::ResourceSet {
-        resource: resource(1, OFFICE),
-    });
+    set(&mut play, 1, OFFICE);
     assert!(play.client.is_listing());
     assert_eq!(refusal(&mut play, "10.5.0.7"), None);
     // With the last one, another that is new, it is known what has ended.
-    play.hear(ToClient::ResourceSet {
-        resource: resource(4, "10.7.0.0/24"),
-    });
+    set(&mut play, 4, "10.7.0.0/24");
     assert!(!play.client.is_listing());
     assert_eq!(
         refusal(&mut play, "10.5.0.7"),
@@ -129,9 +127,7 @@ fn a_list_that_was_cut_off_begins_anew_with_the_next_session() {
     play.later_resources = 1;
     play.reconnect(vec![resource(1, OFFICE)], Vec::new());
     assert_eq!(refusal(&mut play, "10.6.0.7"), None);
-    play.hear(ToClient::ResourceSet {
-        resource: resource(2, "10.5.0.0/24"),
-    });
+    set(&mut play, 2, "10.5.0.0/24");
     assert!(!play.client.is_listing());
     assert_eq!(
         refusal(&mut play, "10.6.0.7"),
@@ -152,9 +148,7 @@ fn an_account_may_let_ended_access_leave_the_tunnel() {
     assert!(!leads(&play, OFFICE), "{:?}", play.routes);
     // From now on it is refused, and what is refused is let go again.
     play.hear(ToClient::EndedAccessSet { releases: false });
-    play.hear(ToClient::ResourceSet {
-        resource: resource(2, OFFICE),
-    });
+    set(&mut play, 2, OFFICE);
     remove(&mut play, 2);
     assert!(leads(&play, OFFICE));
     play.hear(ToClient::EndedAccessSet { releases: true });
@@ -222,17 +216,13 @@ fn keep(play: &mut Play) {
 fn a_resource_that_moves_twice_leaves_both_places_refused() {
     let mut play = Play::open(&[(1, OFFICE)]);
     for place in ["10.9.0.0/24", "10.8.0.0/24"] {
-        play.hear(ToClient::ResourceSet {
-            resource: resource(1, place),
-        });
+        set(&mut play, 1, place);
     }
     assert_eq!(refusal(&mut play, SERVER), Some(PacketRefusal::Prohibited));
     let second = refusal(&mut play, "10.9.0.7");
     assert_eq!(second, Some(PacketRefusal::Prohibited));
     // Another one at the first place, which is let go again with the account's word.
-    play.hear(ToClient::ResourceSet {
-        resource: resource(2, OFFICE),
-    });
+    set(&mut play, 2, OFFICE);
     play.hear(ToClient::EndedAccessSet { releases: true });
     assert!(leads(&play, OFFICE) && !leads(&play, "10.9.0.0/24"));
     remove(&mut play, 2);
@@ -276,9 +266,7 @@ fn access_that_ended_is_refused_by_the_next_run_too() {
 fn a_name_to_which_access_ended_is_no_name_of_another_resource() {
     let mut play = Play::open(&[(1, "web.corp.example")]);
     remove(&mut play, 1);
-    play.hear(ToClient::ResourceSet {
-        resource: resource(0, OFFICE),
-    });
+    set(&mut play, 0, OFFICE);
     crate::names::ask(&mut play, "web.corp.example", 1);
     assert!(play.said.is_empty(), "{:?}", play.said);
     assert_eq!(play.answers.last().unwrap()[3] & 0xF, 5);
@@ -307,9 +295,7 @@ fn a_client_keeps_where_it_led_when_that_is_new_and_once_a_second_at_most() {
     keep(&mut play);
     assert_eq!(play.remembered.len(), 1);
     // One that ends before it is kept is told of in an orderly end.
-    play.hear(ToClient::ResourceSet {
-        resource: resource(60, "10.60.0.0/24"),
-    });
+    set(&mut play, 60, "10.60.0.0/24");
     assert!(play.client.take_unkept().is_some());
     assert!(play.client.take_unkept().is_none());
 }

@@ -4,7 +4,7 @@ use crate::common::{Bed, SOON, access};
 use culvert_lab::product::{
     Download, FirstUse, FirstUses, Front, NumberedStream, Portal, Product, Server,
 };
-use culvert_lab::{Family, Namespace, in_one_of_some_attempts, wait_until};
+use culvert_lab::{Family, Namespace, wait_until};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,10 @@ const GAP: Duration = Duration::from_secs(1);
 const NEW_ACCESS: Duration = Duration::from_secs(5);
 
 /// The number of times that the leader is killed.
-const KILLS: u32 = 10;
+const KILLS: usize = 10;
+
+/// Kills of a test after which new access may be later: a database beside all other tests stands still now and then.
+const LATE_MAX: usize = 1;
 
 /// The time since which nothing has changed, in milliseconds.
 const AGE_MS: u32 = 600_000;
@@ -105,11 +108,11 @@ impl Scene {
         )
     }
 
-    /// Kills the leader while a request for access waits for it, sees that the other portal grants it in time, and
-    /// starts the killed one again.
-    fn leader_is_killed_under_a_request(&mut self, uses: &FirstUses) -> String {
-        let mut said = String::new();
-        let in_time = in_one_of_some_attempts(|| {
+    /// So many times, kills the leader while a request for access waits for it, sees that the other portal grants it, and
+    /// starts the killed one again. All but [`LATE_MAX`] are in time.
+    fn leaders_are_killed_under_requests(&mut self, kills: usize, uses: &FirstUses) {
+        let mut late = Vec::new();
+        for kill in 1..=kills {
             let product = &mut self.bed.product;
             let epoch = product.epoch().unwrap();
             let killed = product.kill_leader_under_a_request(uses, SOON);
@@ -118,18 +121,16 @@ impl Scene {
             product.portal_mut(killed.leader).unwrap().start().unwrap();
             assert_eq!(product.leader().unwrap(), Some(killed.next));
             assert_eq!(product.epoch().unwrap(), epoch + 1);
-            said = format!(
-                "the other portal leads after {:.1} s, new access after {:.1} s",
+            println!(
+                "kill {kill}: the other portal leads after {:.1} s, new access after {:.1} s",
                 killed.led_after.as_secs_f32(),
                 killed.answered_after.as_secs_f32()
             );
-            match killed.answered_after <= NEW_ACCESS {
-                true => Ok(()),
-                false => Err(said.clone()),
+            if killed.answered_after > NEW_ACCESS {
+                late.push(kill);
             }
-        });
-        in_time.unwrap_or_else(|error| panic!("{error}: {}", self.logs()));
-        said
+        }
+        assert!(late.len() <= LATE_MAX, "{late:?}: {}", self.logs());
     }
 
     /// Has the machines come to the portal that follows, by refusing them the way to the one that leads.
@@ -232,10 +233,7 @@ fn while_the_leader_is_killed_ten_times_no_datagram_is_lost_and_each_new_access_
     let mut scene = Scene::new(Front::Urls);
     let flows = Flows::start(&scene);
     let uses = scene.first_uses();
-    for kill in 1..=KILLS {
-        let took = scene.leader_is_killed_under_a_request(&uses);
-        println!("kill {kill}: {took}");
-    }
+    scene.leaders_are_killed_under_requests(KILLS, &uses);
     let longest = uses.so_far().iter().map(FirstUse::took).max();
     println!(
         "{} new accesses, the longest in {longest:?}",
@@ -249,10 +247,7 @@ fn behind_haproxy_as_the_documents_configure_it_a_leader_is_killed_and_new_acces
     let mut scene = Scene::new(Front::Balancer);
     let flows = Flows::start(&scene);
     let uses = scene.first_uses();
-    for kill in 1..=2 {
-        let took = scene.leader_is_killed_under_a_request(&uses);
-        println!("kill {kill} behind HAProxy: {took}");
-    }
+    scene.leaders_are_killed_under_requests(2, &uses);
     // The administrator finds the portal that is left.
     scene.portal_mut(0).kill().unwrap();
     let listed = || scene.bed.product.portal.admin("portal list");
