@@ -110,6 +110,7 @@ impl Scene {
 
     /// So many times, kills the leader while a request for access waits for it, sees that the other portal grants it, and
     /// starts the killed one again. All but [`LATE_MAX`] are in time.
+    #[expect(clippy::print_stdout, reason = "the figures are for who asks for them")]
     fn leaders_are_killed_under_requests(&mut self, kills: usize, uses: &FirstUses) {
         let mut late = Vec::new();
         for kill in 1..=kills {
